@@ -1,0 +1,57 @@
+/*
+ * net.h - stream and datagram sockets for fibers. Real sockets over epoll, or, in the simulation, a
+ * network inside the process with the same calls (seeded delays, resets on crash). Not part of
+ * base.h: only nfsd/, admin/ and tests include it.
+ */
+#ifndef AGATE_BASE_NET_H
+#define AGATE_BASE_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+#include "base/rt.h"
+
+struct net_listener;
+struct net_conn;
+struct net_udp;
+
+struct net_addr {
+	uint8_t ip[16]; /* IPv6, or IPv4-mapped (::ffff:a.b.c.d) */
+	uint16_t port;  /* host order */
+	uint32_t scope; /* IPv6 link-local interface, else 0 */
+};
+
+/* host: numeric IPv4 or IPv6 address, or NULL for any. port 0: the system chooses (see net_listener_addr).
+ * 0; -EADDRINUSE, -EACCES, -EINVAL and other errno of socket(2), bind(2). */
+int net_listen(const char *host, uint16_t port, struct net_listener **out) WARN_UNUSED;
+int net_listen_fd(int fd, struct net_listener **out) WARN_UNUSED; /* a bound, listening fd; owned afterwards */
+int net_listen_unix(const char *path, unsigned mode, struct net_listener **out) WARN_UNUSED; /* replaces a dead socket */
+void net_listener_addr(const struct net_listener *l, struct net_addr *out);
+/* May park. The connection belongs to reactor (see net_conn_move). 0; -ECANCELED after net_listener_close. */
+int net_accept(struct net_listener *l, struct net_conn **out) WARN_UNUSED MAY_PARK;
+void net_listener_close(struct net_listener *l);
+
+int net_connect(const char *host, uint16_t port, uint64_t deadline_ns, struct net_conn **out) WARN_UNUSED MAY_PARK;
+int net_connect_unix(const char *path, struct net_conn **out) WARN_UNUSED MAY_PARK;
+/* A new connection is bound to no reactor until its first use; the reactor that uses it first keeps it. */
+void net_peer(const struct net_conn *c, struct net_addr *out);
+int net_peer_cred(const struct net_conn *c, uint32_t *out_uid, uint32_t *out_gid, int32_t *out_pid) WARN_UNUSED; /* unix only */
+
+/* Bytes read (1..len), 0 at end of stream, -EAGAIN (try), -ETIMEDOUT, -ECONNRESET, -ECANCELED after shutdown. */
+int64_t net_try_read(struct net_conn *c, void *buf, uint32_t len) WARN_UNUSED;
+int64_t net_read(struct net_conn *c, void *buf, uint32_t len, uint64_t deadline_ns) WARN_UNUSED MAY_PARK;
+/* Writes all of iov (which it may modify) or fails: 0, -EPIPE, -ECONNRESET, -ETIMEDOUT. One writer at a time. */
+int net_writev(struct net_conn *c, struct iovec *iov, int iov_count, uint64_t deadline_ns) WARN_UNUSED MAY_PARK;
+/* An idle connection has no fiber: fn(arg) is called once, on the owning reactor's loop (it normally
+ * spawns a fiber), when there is something to read or the peer has gone. Calls at once if so already. */
+void net_conn_on_readable(struct net_conn *c, void (*fn)(void *arg), void *arg);
+void net_conn_shutdown(struct net_conn *c); /* wakes all that wait on it; any reactor */
+void net_conn_close(struct net_conn *c);    /* frees it; nobody may be using it */
+
+int net_udp_open(const char *host, uint16_t port, struct net_udp **out) WARN_UNUSED;
+int64_t net_udp_recv(struct net_udp *u, void *buf, uint32_t len, struct net_addr *out_from) WARN_UNUSED MAY_PARK;
+int64_t net_udp_send(struct net_udp *u, const void *buf, uint32_t len, const struct net_addr *to) WARN_UNUSED;
+void net_udp_addr(const struct net_udp *u, struct net_addr *out);
+void net_udp_close(struct net_udp *u); /* a waiting recv returns -ECANCELED */
+
+#endif
