@@ -1,0 +1,128 @@
+/*
+ * kb.h - drives: asynchronous read, write, flush and discard with a deadline, over several backends
+ * (kernel block devices through libaio and O_DIRECT, image files, simulated drives; the user-space
+ * NVMe driver joins behind the same table of functions). Nothing here knows what a pool is.
+ *
+ * The rule of late I/O: an I/O always gets a status by its deadline. When the drive has not answered
+ * by then the status is -ETIMEDOUT, the caller goes on, and the buffers stay referenced (quarantined)
+ * until the drive answers or is reset. A drive with a late write may still change under us; it counts
+ * as stale until kb_late_writes is 0 again.
+ *
+ * Addresses are bytes from the start of the whole drive, multiples of SECTOR_BYTES, as are lengths.
+ */
+#ifndef AGATE_KERNEL_BYPASS_KB_H
+#define AGATE_KERNEL_BYPASS_KB_H
+
+#include "base/base.h"
+
+struct kb_drive;
+
+enum kb_backend { KB_BACKEND_AIO, KB_BACKEND_FILE, KB_BACKEND_SIM, KB_BACKEND_NVME };
+
+struct kb_info {
+	char path[256];    /* how it was opened; for people */
+	char id[128];      /* stable identity: WWN, or serial + namespace, or "file:" + path for an image */
+	char model[64];
+	char serial[64];
+	enum kb_backend backend;
+	uint64_t size_bytes;            /* rounded down to a sector */
+	uint32_t physical_sector_bytes; /* what the drive says; I/O is always in SECTOR_BYTES */
+	bool volatile_cache;            /* has a write cache that a power cut empties */
+	bool discard;                   /* understands discard */
+	bool rotational;
+	uint32_t timeout_ms;            /* default deadline of an I/O: NVMe 2000, others 8000 */
+};
+
+enum kb_op { KB_READ, KB_WRITE, KB_FLUSH, KB_DISCARD };
+#define KB_FUA 1u      /* write: durable when it completes */
+#define KB_SEGS_MAX 64 /* segments of one I/O; the sum of lengths at most KB_IO_BYTES_MAX */
+#define KB_IO_BYTES_MAX (4u << 20)
+
+struct kb_seg {
+	struct iobuf *buf; /* kb takes its own reference for as long as the drive may touch it */
+	uint32_t off_bytes, len_bytes; /* sector multiples */
+};
+
+/* One I/O; the caller's (often on its stack) until the group has been waited for. */
+struct kb_io {
+	enum kb_op op;
+	uint32_t flags;
+	uint64_t off_bytes;
+	uint64_t len_bytes;        /* KB_DISCARD only */
+	const struct kb_seg *segs; /* KB_READ, KB_WRITE; borrowed until the group is done */
+	uint32_t seg_count;
+	/* result, valid after kb_group_wait */
+	int status;          /* 0; -EIO; -ETIMEDOUT; -ERR_GONE; -ENODATA medium error */
+	uint64_t latency_ns;
+	/* private */
+	struct kb_group *group;
+};
+
+/* A set of I/Os that one fiber waits for. */
+struct kb_group {
+	struct spin guard;
+	uint32_t pending;
+	struct fiber *waiter;
+};
+
+void kb_group_init(struct kb_group *g);
+/* Never parks, never completes before it returns (the status is seen only after kb_group_wait).
+ * deadline_ns: 0 = now + the drive's timeout. */
+void kb_submit(struct kb_drive *d, struct kb_io *io, struct kb_group *g, uint64_t deadline_ns);
+/* Parks until every I/O of the group has its status. */
+void kb_group_wait(struct kb_group *g) MAY_PARK;
+
+/* One I/O and its wait. Same errors as kb_io.status, and -EINVAL for misaligned or out of range. */
+int kb_read(struct kb_drive *d, uint64_t off_bytes, struct iobuf *buf, uint32_t len_bytes) WARN_UNUSED MAY_PARK;
+int kb_write(struct kb_drive *d, uint64_t off_bytes, struct iobuf *buf, uint32_t len_bytes, uint32_t flags) WARN_UNUSED MAY_PARK;
+int kb_flush(struct kb_drive *d) WARN_UNUSED MAY_PARK;
+int kb_discard(struct kb_drive *d, uint64_t off_bytes, uint64_t len_bytes) WARN_UNUSED MAY_PARK;
+
+/*
+ * kb_open - open a block device or an image file, by its kind. path is kept for people and for the
+ * identity of an image. fd: an open descriptor the drive owns from now on (also on failure it is
+ * closed), or -1 to open path here. exclusive: refuse (-EBUSY) a block device that is mounted or held by the kernel.
+ * 0; -ENOENT, -EACCES, -EBUSY, -EINVAL (not a drive), -ENOMEM. May park.
+ */
+int kb_open(const char *path, int fd, bool exclusive, struct kb_drive **out) WARN_UNUSED MAY_PARK;
+/* Waits (at most the drive's timeout) for outstanding I/O; late I/O keeps its buffers until it ends. */
+void kb_close(struct kb_drive *d) MAY_PARK;
+void kb_get_info(const struct kb_drive *d, struct kb_info *out);
+const char *kb_id(const struct kb_drive *d);
+const char *kb_path(const struct kb_drive *d);
+uint64_t kb_size(const struct kb_drive *d);
+uint64_t kb_late_writes(const struct kb_drive *d); /* writes past their deadline that may still happen */
+bool kb_is_gone(const struct kb_drive *d);
+
+struct kb_counters {
+	uint64_t reads, writes, flushes, discards, read_bytes, write_bytes, errors, timeouts;
+};
+void kb_get_counters(const struct kb_drive *d, struct kb_counters *out);
+
+/*
+ * kb_scan - call found() for every drive of this machine that could hold pools: block devices of
+ * /sys/block that are not read-only, not loop/ram/dm parts of something else; used_by says why one is in use ("mounted
+ * at /", "swap", "partition table of something else") or is empty. Two paths to one WWN are reported once.
+ * dir, when not NULL: image files (*.img, *.raw) of that directory instead. May park.
+ */
+struct kb_found {
+	struct kb_info info;
+	char used_by[128];
+};
+int kb_scan(const char *dir, void (*found)(void *arg, const struct kb_found *f), void *arg) WARN_UNUSED MAY_PARK;
+
+/*
+ * Whole drives carry a GPT with one partition of our type, from KB_POOL_START to KB_POOL_START +
+ * kb_pool_bytes. Image files carry it too, so that an image written to a drive is that drive.
+ */
+#define KB_POOL_START (1u << 20)
+/* Bytes for the pool on a drive of size_bytes: without the first and last MiB, rounded down to 256 MiB
+ * (to 1 MiB on drives below 16 GiB), so that a slightly smaller replacement fits. 0 = too small. */
+uint64_t kb_pool_bytes(uint64_t size_bytes);
+int kb_gpt_write(struct kb_drive *d, const uint8_t part_guid[16], const char *part_name) WARN_UNUSED MAY_PARK;
+int kb_gpt_clear(struct kb_drive *d) WARN_UNUSED MAY_PARK;
+/* What is on the drive now: KB_CONTENT_BLANK, our partition, or somebody else's (a text in out_what). */
+enum kb_content { KB_CONTENT_BLANK, KB_CONTENT_OURS, KB_CONTENT_FOREIGN };
+int kb_gpt_probe(struct kb_drive *d, enum kb_content *out, char *out_what, size_t what_len) WARN_UNUSED MAY_PARK;
+
+#endif

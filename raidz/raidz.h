@@ -1,0 +1,102 @@
+/*
+ * raidz.h - one redundancy group ("set") of drives: parity with variable-width stripes, mirrors, and
+ * single drives (a mirror of one). Maps a block to columns, generates parity, reads with the caller's
+ * check as the judge, reconstructs, repairs, and reports. It knows nothing of pools.
+ *
+ * Address space: sectors of 4 KiB, numbered across the set. With parity, set sector s lies on drive
+ * s % width at drive sector s / width. A block of n data sectors on a width-w set with p parities is
+ * laid column-major: rows = ceil(n / (w - p)); for each row p parity sectors then its data; the first
+ * p columns of the block are parity, column c of the block lies on drive (start + c) % width, starting at drive sector
+ * (start + c) / width. Data column sizes differ by at most one sector, longer ones first. The
+ * allocation is padded to a multiple of p + 1, so that no hole is too small to be used. On a mirror
+ * set sector s is sector s of every drive.
+ */
+#ifndef AGATE_RAIDZ_RAIDZ_H
+#define AGATE_RAIDZ_RAIDZ_H
+
+#include "base/base.h"
+#include "kernel-bypass/kb.h"
+
+#define RAIDZ_WIDTH_MAX 16
+#define RAIDZ_PARITY_MAX 3
+#define RAIDZ_BLOCK_BYTES_MAX (1u << 20)
+
+enum raidz_kind { RAIDZ_KIND_PARITY, RAIDZ_KIND_MIRROR };
+
+enum raidz_col_state {
+	RAIDZ_COL_ONLINE,  /* read and written */
+	RAIDZ_COL_STALE,   /* written, not read (catching up) unless nothing else can give the data */
+	RAIDZ_COL_MISSING, /* neither */
+};
+
+struct raidz_config {
+	enum raidz_kind kind;
+	uint32_t width;        /* parity: 3..16; mirror: 1..16 */
+	uint32_t parity;       /* parity: 1..3, < width - 1; mirror: ignored */
+	uint64_t base_bytes;   /* where column data starts on each drive; sector multiple */
+	uint64_t column_bytes; /* usable bytes per drive from there; sector multiple */
+};
+
+struct raidz_group;
+
+int raidz_group_create(const struct raidz_config *cfg, struct raidz_group **out) WARN_UNUSED; /* -EINVAL, -ENOMEM; all columns MISSING */
+void raidz_group_destroy(struct raidz_group *rg);
+/* drive NULL only with MISSING. Takes effect for I/O that starts afterwards. Any reactor. */
+void raidz_group_set_column(struct raidz_group *rg, uint32_t col, struct kb_drive *drive, enum raidz_col_state state);
+struct kb_drive *raidz_group_column(const struct raidz_group *rg, uint32_t col, enum raidz_col_state *out_state);
+const struct raidz_config *raidz_group_config(const struct raidz_group *rg);
+
+/* Pure geometry. */
+uint64_t raidz_capacity_sectors(const struct raidz_config *cfg);                /* set sectors */
+uint32_t raidz_alloc_sectors(const struct raidz_config *cfg, uint32_t len_bytes); /* set sectors a block of len takes, parity and padding included */
+uint32_t raidz_tolerates(const struct raidz_config *cfg);                       /* columns that may be lost */
+
+/* Masks have bit c for drive c of the group. */
+struct raidz_report {
+	uint32_t io_error;   /* columns that answered with an error or not in time */
+	uint32_t cksum_bad;  /* columns proved wrong by reconstruction */
+	uint32_t rewritten;  /* columns whose right content was written back */
+	uint32_t unwritten;  /* columns that this write didn't reach: the caller notes the dirty range */
+	uint32_t late;       /* columns with a write past its deadline */
+};
+
+/* One block of a batch; len_bytes is a sector multiple, <= RAIDZ_BLOCK_BYTES_MAX. */
+struct raidz_block {
+	uint64_t sector;     /* set sector where its allocation starts */
+	uint32_t len_bytes;
+	struct iobuf *buf;   /* data from off_bytes on; borrowed for the call */
+	uint32_t off_bytes;
+	int status;          /* out: 0, -ERR_DEGRADED (readable, columns missing), -EIO (lost: more than the tolerated columns) */
+	struct raidz_report report; /* out */
+};
+
+/*
+ * raidz_write - write a batch of blocks; columns adjacent on a drive go out as one I/O. Not durable
+ * until raidz_flush. Parity buffers come from use (ARENA_SYNC or ARENA_REPAIR). May park.
+ * Returns 0 when every block has status 0 or -ERR_DEGRADED, else -EIO.
+ */
+int raidz_write(struct raidz_group *rg, struct raidz_block *blocks, uint32_t count, enum arena_use use) WARN_UNUSED MAY_PARK;
+
+/* True means "this is the data". Pure; called at most RAIDZ_TRIES_MAX times per read. */
+typedef bool raidz_verify_fn(void *arg, const uint8_t *data, uint32_t len_bytes);
+#define RAIDZ_TRIES_MAX 1024
+
+/*
+ * raidz_read - read one block of len_bytes at set sector into buf at off_bytes. Reads the data
+ * columns only; when one is missing, fails, or verify says no, reads the rest and tries the possible
+ * combinations of up to `parity` bad columns. Columns found wrong are rewritten (repair) unless the
+ * group is read-only. buf holds the data only on 0. May park.
+ * 0; -ERR_CKSUM readable but nothing verifies; -EIO more columns failed than can be rebuilt; -EINVAL.
+ */
+int raidz_read(struct raidz_group *rg, uint64_t sector, uint32_t len_bytes, struct iobuf *buf, uint32_t off_bytes,
+    raidz_verify_fn *verify, void *verify_arg, struct raidz_report *out_report) WARN_UNUSED MAY_PARK;
+void raidz_group_set_readonly(struct raidz_group *rg, bool readonly);
+
+/* Flush every column that isn't missing. out_failed: columns whose flush failed. 0, or -EIO when more failed
+ * (missing ones counted) than the group tolerates. May park. */
+int raidz_flush(struct raidz_group *rg, uint32_t *out_failed) WARN_UNUSED MAY_PARK;
+
+/* Discard set sectors [sector, sector + count): whole rows only are passed on. Best effort. May park. */
+void raidz_discard(struct raidz_group *rg, uint64_t sector, uint64_t count) MAY_PARK;
+
+#endif
