@@ -1,0 +1,329 @@
+/*
+ * pool.h - a copy-on-write pool of objects over sets of drives: transactions, the intent log tied to
+ * them, verified and cached reads, datasets, space. Knows numbers and bytes; names and modes are fs/.
+ *
+ * The recipe for one change (pool/README.md tells why):
+ *   pool_tx_begin      reserve dirty, log and raw space; may wait or refuse; before any lock
+ *   lock the inode(s)
+ *   pool_write, pool_obj_bonus_dirty, ...   change memory under that tx; can't fail for space any more
+ *   pool_log_*         queue the record that would redo it, still under the lock
+ *   unlock, pool_tx_end
+ *   pool_commit        park until durable (or pool_log_defer'd: nothing, until COMMIT)
+ *   reply
+ * An operation past pool_tx_begin always finishes.
+ *
+ * Errors that any call that touches the pool may return: -ERR_SUSPENDED (too many drives are gone;
+ * nothing was changed), -ENOMEM, and for reads -EIO or -ERR_CKSUM (nothing verifies; never wrong data).
+ */
+#ifndef AGATE_POOL_H
+#define AGATE_POOL_H
+
+#include <sys/uio.h>
+#include "base/base.h"
+#include "kernel-bypass/kb.h"
+#include "raidz/raidz.h"
+#include "pool/pool_format.h"
+
+struct pool;
+struct pool_ds;
+struct pool_obj;
+struct pool_tx;
+struct pool_buf;
+
+#define POOL_NAME_MAX 63
+#define DATASET_NAME_MAX 255 /* the whole path, pool name included */
+
+/* ================= life of a pool ================= */
+
+struct pool_set_spec {
+	enum raidz_kind kind;
+	uint32_t parity;
+	uint32_t width;
+	struct kb_drive **drives; /* width of them */
+};
+
+struct pool_create_spec {
+	const char *name; /* letters, digits, _-. ; starts with a letter; <= POOL_NAME_MAX */
+	const struct pool_set_spec *sets;
+	uint32_t set_count;
+	struct kb_drive **logs; /* 0..ILOG_SIDES_MAX, mirrored; none: the in-pool ring */
+	uint32_t log_count;
+	uint64_t log_bytes;     /* slice of each log drive to use; 0 = all of it */
+	struct kb_drive **spares;
+	uint32_t spare_count;
+	const char *host_name;
+	uint64_t host_id;
+};
+
+/* What a create would give; also what pool_create checks first. Writes nothing. -EINVAL with a sentence in
+ * out_why: name, widths, too small (says the minimum), the same drive twice. */
+struct pool_plan {
+	uint64_t raw_bytes, usable_bytes; /* usable: data bytes at 128K records after parity and reserve */
+	uint64_t log_ring_bytes;
+	uint32_t small_record_percent;    /* what an 8 KiB record costs, percent of its data */
+};
+int pool_plan_create(const struct pool_create_spec *spec, struct pool_plan *out, char *out_why, size_t why_len) WARN_UNUSED;
+
+/*
+ * pool_create - write GPT, labels, an empty root dataset; open the pool. The first uberblock is the commit point:
+ * before it the drives are as good as untouched. Owns the drives afterwards (on failure they stay the caller's). May park.
+ */
+int pool_create(const struct pool_create_spec *spec, struct pool **out, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;
+
+/* What one drive says of itself. -ENOENT: no label of ours; -ERR_CORRUPT: labels there, none valid. May park. */
+struct pool_label_info {
+	struct guid pool_guid, drive_guid;
+	enum drive_role role;
+	char pool_name[POOL_NAME_MAX + 1];
+	uint64_t timeline, txg, config_txg; /* of the best uberblock on this drive */
+	uint64_t best_time_ns;
+	uint32_t set_index, column;
+	uint32_t drive_count;               /* of the whole pool */
+	bool clean;
+	uint64_t host_id;
+	char host_name[64];
+};
+int pool_label_probe(struct kb_drive *d, struct pool_label_info *out) WARN_UNUSED MAY_PARK;
+
+struct pool_import_spec {
+	struct guid pool_guid;
+	struct kb_drive **drives; /* all that might belong to it; those that don't stay the caller's */
+	uint32_t drive_count;
+	const char *new_name;     /* NULL: as it was */
+	bool readonly;
+	bool force;               /* skip the check that another host is using it */
+	bool missing_log;         /* go on though log records may be lost */
+	uint32_t rewind_txgs;     /* 0 = newest; else take up an older root, on a new timeline */
+	const char *host_name;
+	uint64_t host_id;
+};
+struct pool_import_result {
+	uint64_t txg;
+	uint32_t missing_drives;
+	uint32_t roots_skipped;   /* newest roots that could not be read and were passed over */
+	bool log_pending;         /* there may be records to replay: pool_replay next */
+	bool *drive_used;         /* caller's array of drive_count, or NULL: which drives the pool now owns */
+	char why[256];
+};
+/* -ENOENT, -ERR_ACTIVE, -ERR_FEATURE, -EIO (too many drives missing; why says which), -ENODEV (log missing), -ERR_CORRUPT. May park. */
+int pool_import(const struct pool_import_spec *spec, struct pool **out, struct pool_import_result *result) WARN_UNUSED MAY_PARK;
+
+/*
+ * pool_replay - deliver the records that the root lacks, in order, then start a new epoch. Between import and
+ * the end of replay nothing else may change the pool. deliver redoes one record in a transaction of its own (tx from
+ * pool_tx_begin_replay) and calls nothing of pool_log_*; progress is committed with the effect, so a
+ * crash in the middle is repeated safely. Must be called once after every pool_import that isn't read-only. May park.
+ */
+struct pool_record {
+	uint16_t type; /* the owner's, 1..0x7fff */
+	uint16_t flags;
+	uint64_t seq, txg;
+	uint64_t dataset, incarnation;
+	uint64_t object, generation;
+	const void *payload;
+	uint32_t len_bytes;
+};
+typedef int pool_deliver_fn(void *arg, const struct pool_record *rec);
+struct pool_replay_result {
+	uint64_t delivered, skipped;
+};
+int pool_replay(struct pool *p, pool_deliver_fn *deliver, void *arg, struct pool_replay_result *out) WARN_UNUSED MAY_PARK;
+
+/* Sync, mark clean, close, give the drives back (closed). Nobody may hold anything of it. -ERR_SUSPENDED: not clean, closed all the same. */
+int pool_export(struct pool *p) MAY_PARK;
+/* Like export, but erases the labels: the pool can't be imported again. */
+int pool_destroy(struct pool *p) MAY_PARK;
+
+const char *pool_name(const struct pool *p);
+struct guid pool_guid(const struct pool *p);
+bool pool_is_readonly(const struct pool *p);
+bool pool_is_suspended(const struct pool *p);
+/* Everything acknowledged or applied so far is in a committed root when this returns. */
+int pool_sync(struct pool *p) WARN_UNUSED MAY_PARK;
+
+struct pool_drive_status {
+	struct guid guid;
+	char path[256], id[128];
+	enum drive_role role;
+	uint32_t set_index, column;
+	enum drive_state state;
+	bool present;
+	bool stale;
+	uint64_t read_errors, write_errors, cksum_errors, repaired;
+};
+struct pool_status {
+	char name[POOL_NAME_MAX + 1];
+	struct guid guid;
+	enum { POOL_ONLINE, POOL_DEGRADED, POOL_SUSPENDED } health;
+	char why[256];          /* in one sentence, and what to do; empty when online */
+	uint64_t txg;
+	uint64_t raw_bytes, raw_used_bytes, raw_pending_free_bytes;
+	uint64_t usable_bytes, usable_free_bytes; /* data bytes at 128K records, reserve taken out */
+	uint32_t set_count, drive_count;
+	struct config_set *sets;             /* as on disk; caller frees with pool_status_free */
+	struct pool_drive_status *drives;
+	uint64_t log_ring_bytes, log_used_bytes;
+	bool log_in_pool;
+	uint64_t data_errors;   /* blocks that nothing could verify, since import */
+};
+int pool_get_status(struct pool *p, struct pool_status *out) WARN_UNUSED; /* never waits for I/O */
+void pool_status_free(struct pool_status *s);
+
+/* Walks everything reachable from the root and compares with the space maps. problem() gets one sentence each.
+ * out_count: problems found. On a pool in use it checks the last committed root. May park, long. */
+int pool_check(struct pool *p, void (*problem)(void *arg, const char *what), void *arg, uint64_t *out_count) WARN_UNUSED MAY_PARK;
+
+/* ================= named blobs: settings of others that travel with the pool ================= */
+/* name <= 63 bytes; data <= 1 MiB. Durable when put returns. get: -ENOENT, else 0 and memory to mem_free. put with len 0 removes. */
+int pool_blob_put(struct pool *p, const char *name, const void *data, uint32_t len) WARN_UNUSED MAY_PARK;
+int pool_blob_get(struct pool *p, const char *name, void **out, uint32_t *out_len) WARN_UNUSED MAY_PARK;
+
+/* ================= datasets ================= */
+/* A dataset is named by its path ("tank/home/ann"); the pool's name is its root dataset. Handles are counted references. */
+int pool_ds_create(struct pool *p, const char *path, struct pool_ds **out) WARN_UNUSED MAY_PARK; /* durable; -EEXIST, -ENOENT parent, -EINVAL name, -ENOSPC */
+int pool_ds_destroy(struct pool *p, const char *path) WARN_UNUSED MAY_PARK; /* -EBUSY children or root; handles go stale at once; space comes back in the background */
+int pool_ds_rename(struct pool *p, const char *path, const char *new_path) WARN_UNUSED MAY_PARK;
+int pool_ds_open(struct pool *p, const char *path, struct pool_ds **out) WARN_UNUSED; /* -ENOENT */
+int pool_ds_open_guid(struct pool *p, uint64_t guid, struct pool_ds **out) WARN_UNUSED;
+struct pool_ds *pool_ds_ref(struct pool_ds *ds);
+void pool_ds_close(struct pool_ds *ds);
+/* Calls each(ds) for path and, when recursive, everything below, in order of name. The handle is borrowed. */
+int pool_ds_each(struct pool *p, const char *path, bool recursive, int (*each)(void *arg, struct pool_ds *ds), void *arg) WARN_UNUSED;
+
+struct pool_ds_info {
+	char path[DATASET_NAME_MAX + 1];
+	uint64_t guid, incarnation, create_time;
+	uint64_t parent_guid;          /* 0 = root */
+	uint64_t object_count;
+	uint64_t used_bytes;           /* data bytes this dataset takes: raw times the set's data share */
+	uint64_t referenced_bytes;
+	uint64_t logical_bytes;
+	uint64_t available_bytes;      /* what one may still write, reserve taken out */
+	bool destroyed;
+};
+void pool_ds_get_info(struct pool_ds *ds, struct pool_ds_info *out);
+struct pool *pool_ds_pool(struct pool_ds *ds);
+uint64_t pool_ds_guid(const struct pool_ds *ds);
+uint64_t pool_ds_incarnation(const struct pool_ds *ds);
+
+/* Properties are strings; their meaning and inheritance are the owner's. Local ones only. set with NULL removes. Durable. */
+int pool_ds_prop_set(struct pool_ds *ds, const char *key, const char *value) WARN_UNUSED MAY_PARK;
+int pool_ds_prop_get(struct pool_ds *ds, const char *key, char *out, size_t len) WARN_UNUSED; /* -ENOENT; -ENAMETOOLONG */
+int pool_ds_prop_each(struct pool_ds *ds, int (*each)(void *arg, const char *key, const char *value), void *arg) WARN_UNUSED;
+/* How blocks of this dataset are written from now on; the owner sets it when it opens the dataset or a property changes. */
+struct pool_ds_policy {
+	enum bp_compress compress;
+	int zstd_level;            /* 1..19 */
+	enum bp_cksum cksum;
+	uint32_t record_bytes;     /* for new files */
+};
+void pool_ds_set_policy(struct pool_ds *ds, const struct pool_ds_policy *policy);
+/* 512 bytes of the owner in the dataset's root block; changed under tx. */
+void pool_ds_owner_get(struct pool_ds *ds, void *out, uint32_t len);
+void pool_ds_owner_set(struct pool_tx *tx, struct pool_ds *ds, const void *data, uint32_t len);
+uint64_t pool_ds_root_object(const struct pool_ds *ds); /* 0 = none yet */
+void pool_ds_set_root_object(struct pool_tx *tx, struct pool_ds *ds, uint64_t object);
+
+/* ================= transactions ================= */
+struct pool_need {
+	uint32_t dirty_bytes;   /* memory that will become dirty: data, plus 48 KiB per object or directory changed */
+	uint32_t log_bytes;     /* payload of the records, upper bound */
+	uint32_t log_records;
+	bool frees;             /* net-freeing or administrative: may use half of the reserve */
+};
+/*
+ * Reserves, waits while the dirty limit or the log throttles, joins the open txg. Call it with no lock of fs/ or
+ * pool/ held. -ENOSPC (after forcing up to three txgs), -EROFS, -ERR_SUSPENDED, -ESTALE (dataset destroyed). May park.
+ */
+int pool_tx_begin(struct pool_ds *ds, const struct pool_need *need, struct pool_tx **out) WARN_UNUSED MAY_PARK;
+/* During pool_replay only: no log space, all of the reserve. */
+int pool_tx_begin_replay(struct pool_ds *ds, const struct pool_need *need, struct pool_tx **out) WARN_UNUSED MAY_PARK;
+void pool_tx_end(struct pool_tx *tx);
+uint64_t pool_tx_txg(const struct pool_tx *tx);
+
+/* ================= the log, tied to transactions ================= */
+struct pool_log_rec {
+	uint16_t type, flags;
+	uint64_t object, generation;   /* what the record is about; 0 when about no single one */
+	const struct iovec *head;      /* small parts, copied during the call */
+	uint32_t head_count;           /* <= 4 */
+	struct iobuf *data;            /* bulk payload behind the head, or NULL; a reference is taken if it must wait */
+	uint32_t data_off, data_len;
+};
+struct pool_commit {               /* what to wait for; a plain value */
+	uint64_t seq;              /* 0 = nothing */
+	uint64_t txg;
+	uint64_t epoch;
+};
+/*
+ * Put rec into the ring, behind everything deferred of the objects named. Call under the locks that order changes of these objects.
+ * Fills out. Can't fail: space was reserved; when the log has failed, out names the txg instead.
+ */
+void pool_log(struct pool_tx *tx, struct pool_obj *const *objs, uint32_t obj_count, const struct pool_log_rec *rec,
+    struct pool_commit *out) MAY_PARK;
+/* UNSTABLE: rec waits with obj until pool_commit_object, or a stable record that names obj, or until its txg has landed. */
+void pool_log_defer(struct pool_tx *tx, struct pool_obj *obj, const struct pool_log_rec *rec);
+/* Parks until durable, in the log or in a committed txg, whichever comes first. 0; -EIO, -ERR_SUSPENDED: not durable. */
+int pool_commit(struct pool *p, const struct pool_commit *c) WARN_UNUSED MAY_PARK;
+/* COMMIT: everything done to obj so far is durable when it returns 0. */
+int pool_commit_object(struct pool_obj *obj) WARN_UNUSED MAY_PARK;
+
+/* ================= objects ================= */
+/* A held object is one struct per (dataset, object), shared by all holders. generation 0 = any. -ENOENT no such object; -ESTALE other generation or dying. */
+int pool_obj_hold(struct pool_ds *ds, uint64_t object, uint64_t generation, struct pool_obj **out) WARN_UNUSED MAY_PARK;
+struct pool_obj *pool_obj_ref(struct pool_obj *o);
+void pool_obj_release(struct pool_obj *o);
+/* number 0: the pool picks it (and the generation); else replay wants exactly these. block_bytes: power of two 4 KiB..1 MiB.
+ * Holds the new object. -EEXIST (replay: that number is in use). */
+int pool_obj_create(struct pool_tx *tx, struct pool_ds *ds, enum object_type type, uint32_t block_bytes, uint64_t number,
+    uint64_t generation, struct pool_obj **out) WARN_UNUSED MAY_PARK;
+/* The object is gone for everyone at once (holders get -ESTALE from now on); its data is freed in the background, in bounded slices. */
+void pool_obj_destroy(struct pool_tx *tx, struct pool_obj *o) MAY_PARK;
+
+uint64_t pool_obj_number(const struct pool_obj *o);
+uint64_t pool_obj_generation(const struct pool_obj *o);
+enum object_type pool_obj_type(const struct pool_obj *o);
+bool pool_obj_is_stale(const struct pool_obj *o);
+struct pool_ds *pool_obj_ds(const struct pool_obj *o);
+uint64_t pool_obj_used_bytes(const struct pool_obj *o);
+uint32_t pool_obj_block_bytes(const struct pool_obj *o);
+/* One pointer for the owner's in-memory companion (fs inode); freed through drop when the last holder has gone and the object leaves memory. */
+void *pool_obj_owner(const struct pool_obj *o);
+/* Sets it if it is still NULL; returns the one that is set (yours, or the winner's). */
+void *pool_obj_set_owner(struct pool_obj *o, void *owner, void (*drop)(void *owner));
+
+/* The owner's 192 bytes. Read: the pointer is valid while held; concurrent change is the owner's locks' business.
+ * dirty: returns the same bytes, writable for the rest of this tx; what an older live txg must still write is kept aside. */
+const void *pool_obj_bonus(const struct pool_obj *o);
+void *pool_obj_bonus_dirty(struct pool_tx *tx, struct pool_obj *o);
+/* Data of at most OBJECT_INLINE_MAX bytes in the slot itself; only while the object has no blocks. */
+int pool_obj_inline_set(struct pool_tx *tx, struct pool_obj *o, const void *data, uint32_t len) WARN_UNUSED; /* -EFBIG: has blocks, or too long */
+int pool_obj_inline_get(const struct pool_obj *o, void *out, uint32_t cap, uint32_t *out_len) WARN_UNUSED; /* -ENOENT: not inline */
+void pool_obj_inline_clear(struct pool_tx *tx, struct pool_obj *o);
+
+/* ---- byte ranges (files). The caller's inode lock orders them: shared for read, exclusive for the others. ---- */
+struct pool_slice {
+	struct iobuf *buf; /* a reference that the caller drops; NULL = zeros (hole) */
+	uint32_t off_bytes, len_bytes;
+};
+/* Lends what [off, off+len) holds, never copying; beyond the last block: zeros. out_count <= max; -E2BIG when max is too small. May park. */
+int pool_read(struct pool_obj *o, uint64_t off, uint32_t len, struct pool_slice *out, uint32_t max, uint32_t *out_count) WARN_UNUSED MAY_PARK;
+#define POOL_READ_SLICES_MAX 257 /* enough for 1 MiB at 4 KiB blocks, unaligned */
+/*
+ * pool_write - copy len bytes from iov into blocks. A partly overwritten block is read first: that can fail, and
+ * then nothing of this call has been applied (blocks are made ready before any is changed). May park. Blocks are trimmed
+ * to what was written, in 4 KiB steps; a file of one block grows its block up to the object's block size.
+ */
+int pool_write(struct pool_tx *tx, struct pool_obj *o, uint64_t off, const struct iovec *iov, uint32_t iov_count) WARN_UNUSED MAY_PARK;
+/* Zero [off, off+len): whole blocks become holes, edges are overwritten with zeros. len UINT64_MAX = to the end of the
+ * object (truncation). Blocks far away are freed in the background; readers see zeros at once. May park. */
+int pool_free_range(struct pool_tx *tx, struct pool_obj *o, uint64_t off, uint64_t len) WARN_UNUSED MAY_PARK;
+
+/* ---- whole blocks (directories and other structures of the owner) ---- */
+/* create: a block that was never written, zeroed, no read. Blocks are block_bytes long. -ENOENT: a hole and not create. */
+int pool_buf_hold(struct pool_obj *o, uint64_t block, bool create, struct pool_buf **out) WARN_UNUSED MAY_PARK;
+const void *pool_buf_data(const struct pool_buf *b);  /* valid until release or the next dirty of the same block */
+void *pool_buf_dirty(struct pool_tx *tx, struct pool_buf *b) MAY_PARK; /* writable bytes for this tx */
+void pool_buf_release(struct pool_buf *b);
+
+#endif

@@ -1,0 +1,38 @@
+/* pool_int.h - the pool's private state, shared by the files of pool/. */
+#ifndef AGATE_POOL_INT_H
+#define AGATE_POOL_INT_H
+
+#include "pool/pool.h"
+#include "pool/block.h"
+#include "pool/space.h"
+#include "pool/vdev.h"
+
+struct cache;     /* cache.c */
+struct txgs;      /* txg.c */
+struct datasets;  /* dataset.c */
+struct pool_log_state; /* log.c */
+
+struct pool {
+	struct vdevs v;            /* membership changes under config_lock */
+	struct mutex config_lock;
+	struct uberblock ub;       /* last committed; sync fiber writes, under config_lock */
+	struct space *space;
+	struct cache *cache;
+	struct txgs *txgs;
+	struct datasets *datasets; /* the MOS and all datasets */
+	struct pool_log_state *log;
+	char name[POOL_NAME_MAX + 1];
+	uint64_t timeline, host_id;
+	char host_name[64];
+	bool readonly;
+	atomic_bool suspended;
+	atomic_ullong data_errors;
+};
+
+/* Between create/import (store side) and the engine (objects, txg side). */
+/* pool_engine_start: v, ub (decoded, root known; a fresh pool: ub.txg 0 and hole root) are set; builds cache, space, txgs, MOS, datasets; no sync fiber yet. */
+int pool_engine_create(struct pool *p) WARN_UNUSED MAY_PARK; /* fresh pool: MOS, pool_phys, segment objects, root dataset; commits the first txg */
+int pool_engine_open(struct pool *p) WARN_UNUSED MAY_PARK;   /* from p->ub: reads MOS, space, datasets; -EIO, -ERR_CKSUM, -ERR_CORRUPT: the caller tries an older root */
+int pool_engine_close(struct pool *p, bool clean) MAY_PARK;  /* syncs, marks clean when asked, stops fibers, frees everything but v */
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * space.h - where blocks go, and what is free. Private to pool/. Theory: README "Space".
+ *
+ * Called by block.c (alloc, free), sync.c (fold, log, committed) and import/create. Numbers are set
+ * sectors unless they say bytes.
+ */
+#ifndef AGATE_POOL_SPACE_H
+#define AGATE_POOL_SPACE_H
+
+#include "pool/bp.h"
+
+struct space;
+
+int space_create(struct pool *p, struct space **out) WARN_UNUSED;               /* all free */
+int space_load(struct pool *p, const struct uberblock *ub, struct space **out) WARN_UNUSED MAY_PARK; /* -ERR_CORRUPT, -EIO */
+void space_destroy(struct space *s);
+
+enum space_class { SPACE_DATA, SPACE_META }; /* metadata may use the rest of the reserve */
+/*
+ * One run for len_bytes (a sector multiple) in some set, not in those of avoid_sets (mask; ignored when nothing else is left).
+ * 0; -ENOSPC no run is long enough (the caller gangs, or takes smaller pieces). May park to load a segment.
+ */
+int space_alloc(struct space *s, uint64_t txg, enum space_class cls, uint32_t len_bytes, uint64_t avoid_sets,
+    struct bp_addr *out) WARN_UNUSED MAY_PARK;
+/* Gives back what was allocated in this txg and never recorded (the write failed). */
+void space_unalloc(struct space *s, const struct bp_addr *a);
+/* Every address of bp is in use from txg on, with its checksum: goes to the map log. After the checksum is known. */
+void space_record_alloc(struct space *s, uint64_t txg, const struct bp *bp);
+/* Every address of bp is free from txg on: map log, and reuse by invariant 3. gang children are the caller's to free. */
+void space_free(struct space *s, uint64_t txg, const struct bp *bp);
+
+/* Readers: hold back reuse. enter returns a token for exit. Cheap, any reactor. */
+uint64_t space_read_enter(struct space *s);
+void space_read_exit(struct space *s, uint64_t token);
+
+/* Sync, in this order, on the sync fiber. */
+int space_sync_fold(struct space *s, struct pool_tx *tx) WARN_UNUSED MAY_PARK;            /* step 3: writes segment maps through MOS objects */
+int space_sync_log(struct space *s, uint64_t txg, struct bp *out_tail) WARN_UNUSED MAY_PARK; /* step 4 */
+void space_committed(struct space *s, uint64_t txg) MAY_PARK;                             /* step 6 */
+/* Pool creation: make the OBJ_SEGMENTS objects in the MOS. */
+int space_create_objects(struct space *s, struct pool_tx *tx, struct pool_phys *phys) WARN_UNUSED MAY_PARK;
+
+struct space_info {
+	uint64_t total_sectors, used_sectors, deferred_sectors; /* deferred is part of used until reusable */
+	uint64_t reserve_sectors;
+};
+void space_get_info(struct space *s, struct space_info *out);
+/* Set sectors that data_bytes at record_bytes take with parity and padding, by the pool's geometry (rounded up). And the inverse. */
+uint64_t space_sectors_for(struct pool *p, uint64_t data_bytes, uint32_t record_bytes);
+uint64_t space_bytes_for(struct pool *p, uint64_t sectors, uint32_t record_bytes);
+/* May a tx that needs so many more sectors begin? level 0: writers, 1: net-freeing and administrative, 2: sync and replay. Counts reservations. */
+int space_reserve(struct space *s, uint64_t sectors, unsigned level) WARN_UNUSED; /* 0 or -ENOSPC */
+void space_unreserve(struct space *s, uint64_t sectors);
+
+/* For check and scrub: calls each(record) for every block in use, segment by segment, in order. */
+int space_each_block(struct space *s, int (*each)(void *arg, const struct map_record *r), void *arg) WARN_UNUSED MAY_PARK;
+
+#endif

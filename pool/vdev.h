@@ -1,0 +1,72 @@
+/*
+ * vdev.h - the drives of a pool: sets, log sides, spares; their labels, configuration and uberblocks.
+ * Private to pool/.
+ *
+ * Commit protocol of an uberblock: vdev_flush_all, then uber_write to slot txg % UBER_SLOTS of all four
+ * labels of every data drive that is present, with FUA. Configuration changes: even labels, flush, odd labels, flush, then an
+ * uberblock with the new config_txg.
+ */
+#ifndef AGATE_POOL_VDEV_H
+#define AGATE_POOL_VDEV_H
+
+#include "pool/bp.h"
+#include "intentlog/ilog.h"
+
+struct vdev_drive {
+	struct guid guid;
+	struct kb_drive *kb;      /* NULL: absent */
+	enum drive_role role;
+	uint32_t set_index, column;
+	enum drive_state state;
+	uint64_t region_bytes;
+	uint64_t dirty_from, dirty_to; /* see config_drive */
+	char id[128], path[256];
+	atomic_ullong read_errors, write_errors, cksum_errors, repaired;
+};
+struct vdev_set {
+	struct guid guid;
+	struct raidz_config cfg;
+	struct raidz_group *rg;
+	uint64_t segment_sectors, segment_count;
+};
+struct vdevs {
+	struct vdev_set *sets;
+	uint32_t set_count;
+	struct vdev_drive *drives; /* all roles */
+	uint32_t drive_count;
+	struct guid pool_guid, log_guid, ring_guid;
+	uint64_t config_txg, create_time, ring_bytes, log_bytes;
+	uint64_t feat_compat, feat_rocompat, feat_incompat;
+	char name[POOL_NAME_MAX + 1];
+};
+
+/* Lays out new sets in memory (offsets, segments, guids). -EINVAL with why. */
+int vdev_layout(const struct pool_create_spec *spec, struct vdevs *out, char *why, size_t why_len) WARN_UNUSED;
+/* Which candidate drives belong to guid; picks the newest configuration; opens the groups. result->why on failure. */
+int vdev_assemble(const struct pool_import_spec *spec, struct vdevs *out, struct pool_import_result *result) WARN_UNUSED MAY_PARK;
+void vdev_free(struct vdevs *v, bool close_drives) MAY_PARK;
+
+int vdev_write_labels(struct vdevs *v, uint64_t config_txg) WARN_UNUSED MAY_PARK;
+int vdev_erase_labels(struct vdevs *v) WARN_UNUSED MAY_PARK;
+/* Flush every data drive. A drive whose flush failed is out from here on: *out_lost (mask per set via callback) and the configuration must be rewritten
+ * before anything relies on it. 0; -EIO a set has lost more than it tolerates. */
+int vdev_flush_all(struct vdevs *v, bool *out_membership_changed) WARN_UNUSED MAY_PARK;
+/* Fill in own_offset, drive_guid and checksum per copy and write to all data drives with FUA. 0 when enough have it; -EIO. */
+int uber_write(struct vdevs *v, const struct uberblock *ub, bool *out_membership_changed) WARN_UNUSED MAY_PARK;
+/* Best valid uberblock over all drives with (timeline, txg) strictly below `below` (NULL = newest). -ENOENT. */
+struct uber_key {
+	uint64_t timeline, txg;
+};
+int uber_find(struct vdevs *v, const struct uber_key *below, struct uberblock *out) WARN_UNUSED MAY_PARK;
+int uber_decode(const void *slot, uint64_t own_offset, const struct guid *pool_guid, struct uberblock *out) WARN_UNUSED;
+
+/* Marks a drive out (FAULTED/REMOVED, dirty from txg); durable only after vdev_write_labels + uber_write. */
+void vdev_drive_out(struct vdevs *v, struct vdev_drive *d, enum drive_state state, uint64_t dirty_from_txg);
+/* Counts what a raidz report says against the drives of a set. */
+void vdev_count_report(struct vdevs *v, uint32_t set_index, const struct raidz_report *r);
+
+/* ilog_config of the log drives' ring (in_pool false) or of the in-pool ring (parity + 1 drives of set 0). -ENODEV: no side is usable. */
+int vdev_log_config(struct vdevs *v, bool in_pool, uint64_t epoch, struct ilog_config *out) WARN_UNUSED;
+uint64_t vdev_log_ring_bytes(const struct vdevs *v, bool in_pool);
+
+#endif
