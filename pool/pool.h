@@ -120,6 +120,7 @@ struct pool_record {
 	uint64_t seq, txg;
 	uint64_t dataset, incarnation;
 	uint64_t object, generation;
+	bool in_root;  /* the root has it already: delivered for information only (reply caches), before all others */
 	const void *payload;
 	uint32_t len_bytes;
 };
