@@ -39,12 +39,21 @@ struct raidz_config {
 
 struct raidz_group;
 
-int raidz_group_create(const struct raidz_config *cfg, struct raidz_group **out) WARN_UNUSED; /* -EINVAL, -ENOMEM; all columns MISSING */
-void raidz_group_destroy(struct raidz_group *rg);
-/* drive NULL only with MISSING. Takes effect for I/O that starts afterwards. Any reactor. */
-void raidz_group_set_column(struct raidz_group *rg, uint32_t col, struct kb_drive *drive, enum raidz_col_state state);
-struct kb_drive *raidz_group_column(const struct raidz_group *rg, uint32_t col, enum raidz_col_state *out_state);
+/* -EINVAL, -ENOMEM. All columns are MISSING at first. */
+int raidz_group_create(const struct raidz_config *cfg, struct raidz_group **out) WARN_UNUSED;
+void raidz_group_destroy(struct raidz_group *rg); /* no I/O is under way */
+/* drive NULL only with MISSING. Takes effect for I/O that starts afterwards. Any reactor. A drive with
+ * late writes (kb_late_writes) is treated as STALE while it has them, whatever is set here. */
+void raidz_group_set_column(
+    struct raidz_group *rg, uint32_t col, struct kb_drive *drive, enum raidz_col_state state);
+/* Waits until all I/O of the group that started before the call has ended: after set_column, and
+ * before kb_close of the drive that was taken out. May park. */
+void raidz_group_quiesce(struct raidz_group *rg) MAY_PARK;
+struct kb_drive *raidz_group_column(
+    const struct raidz_group *rg, uint32_t col, enum raidz_col_state *out_state);
 const struct raidz_config *raidz_group_config(const struct raidz_group *rg);
+/* Read-only: nothing is written, not even repairs; raidz_write gives -EROFS. */
+void raidz_group_set_readonly(struct raidz_group *rg, bool readonly);
 
 /* Pure geometry. */
 uint64_t raidz_capacity_sectors(const struct raidz_config *cfg);                /* set sectors */
@@ -65,8 +74,10 @@ struct raidz_block {
 	uint64_t sector;     /* set sector where its allocation starts */
 	uint32_t len_bytes;
 	struct iobuf *buf;   /* data from off_bytes on; borrowed for the call */
-	uint32_t off_bytes;
-	int status;          /* out: 0, -ERR_DEGRADED (readable, columns missing), -EIO (lost: more than the tolerated columns) */
+	uint32_t off_bytes;  /* a sector multiple */
+	/* out: 0; -ERR_DEGRADED (readable, columns missing); -EIO (lost: more than the tolerated
+	 * columns); -EINVAL (where or how long); -EROFS; -ENOMEM */
+	int status;
 	struct raidz_report report; /* out */
 };
 
@@ -82,18 +93,37 @@ typedef bool raidz_verify_fn(void *arg, const uint8_t *data, uint32_t len_bytes)
 #define RAIDZ_TRIES_MAX 1024
 
 /*
- * raidz_read - read one block of len_bytes at set sector into buf at off_bytes. Reads the data
- * columns only; when one is missing, fails, or verify says no, reads the rest and tries the possible
- * combinations of up to `parity` bad columns. Columns found wrong are rewritten (repair) unless the
- * group is read-only. buf holds the data only on 0. May park.
- * 0; -ERR_CKSUM readable but nothing verifies; -EIO more columns failed than can be rebuilt; -EINVAL.
+ * raidz_read - read one block of len_bytes at set sector into *buf at off_bytes (a sector multiple).
+ * Reads the data columns only; when one is missing, fails, or verify says no, reads the rest and tries
+ * the possible combinations of up to `parity` bad columns. Columns found wrong are rewritten (repair)
+ * unless the group is read-only; nothing is rewritten but what verify has said yes to. *buf holds the
+ * data only on 0. May park.
+ *
+ * *buf may be exchanged for another buffer of the same capacity and use, also on failure: when a drive
+ * missed its deadline it may still write into the old one. So nobody else uses *buf during the call,
+ * and what it held outside [off_bytes, off_bytes + len_bytes) is lost then.
+ * The allocation stays live (not freed and reused) until the call returns, or a repair could hit it.
+ *
+ * Parity isn't read while the data verifies, so damage to it isn't noticed here: see raidz_scrub_block.
+ * 0; -ERR_CKSUM readable but nothing verifies; -EIO more columns failed than can be rebuilt; -EINVAL;
+ * -ENOMEM no memory for the reconstruction within two seconds. out_report is filled in except on -EINVAL.
  */
-int raidz_read(struct raidz_group *rg, uint64_t sector, uint32_t len_bytes, struct iobuf *buf, uint32_t off_bytes,
-    raidz_verify_fn *verify, void *verify_arg, struct raidz_report *out_report) WARN_UNUSED MAY_PARK;
-void raidz_group_set_readonly(struct raidz_group *rg, bool readonly);
+int raidz_read(struct raidz_group *rg, uint64_t sector, uint32_t len_bytes, struct iobuf **buf,
+    uint32_t off_bytes, raidz_verify_fn *verify, void *verify_arg,
+    struct raidz_report *out_report) WARN_UNUSED MAY_PARK;
 
-/* Flush every column that isn't missing. out_failed: columns whose flush failed. 0, or -EIO when more failed
- * (missing ones counted) than the group tolerates. May park. */
+/*
+ * raidz_scrub_block - read every column of a block, check the data with verify and the parity by
+ * recomputation, and rewrite what is wrong. A STALE column isn't looked at but written: that makes this
+ * call the step of a resilver too. Memory comes from ARENA_REPAIR. Conditions and errors as raidz_read;
+ * out_report->unwritten has the STALE and repaired columns that could not be written.
+ */
+int raidz_scrub_block(struct raidz_group *rg, uint64_t sector, uint32_t len_bytes,
+    raidz_verify_fn *verify, void *verify_arg,
+    struct raidz_report *out_report) WARN_UNUSED MAY_PARK;
+
+/* Flush every column that isn't missing. out_failed: columns whose flush failed. 0, or -EIO when more
+ * failed (missing ones counted) than the group tolerates. May park. */
 int raidz_flush(struct raidz_group *rg, uint32_t *out_failed) WARN_UNUSED MAY_PARK;
 
 /* Discard set sectors [sector, sector + count): whole rows only are passed on. Best effort. May park. */
