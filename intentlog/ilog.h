@@ -39,7 +39,8 @@ struct ilog_config {
 	uint64_t epoch;        /* this import's; greater than any before */
 	/*
 	 * A write to a side failed or timed out. Called on a fiber of the log, once per side; must make durable that this
-	 * side is out before it returns 0. While it runs nothing is acknowledged. May park. Non-zero: the log fails.
+	 * side is out before it returns 0. While it runs nothing is acknowledged. May park; must not wait for ilog_commit.
+	 * Non-zero: the log fails. Not called for the last side: then the log fails. Not used by ilog_replay.
 	 */
 	int (*side_lost)(void *arg, unsigned side);
 	void *arg;
@@ -72,7 +73,8 @@ void ilog_destroy(struct ilog *l) MAY_PARK;
  * Space is reserved before any lock is taken: ilog_reserve parks while the ring is over 80 % full
  * (until trimmed) and is cancelled by the deadline. payload_bytes is an upper bound of all the records the
  * caller will append under this reservation, record_count their number; what isn't used goes back with ilog_unreserve.
- * 0; -ETIMEDOUT; -EIO the log has failed (then nothing is reserved; go on without a log).
+ * 0; -ETIMEDOUT; -EMSGSIZE more than this ring can ever hold; -EIO the log has failed (then nothing is reserved; go
+ * on without a log).
  */
 struct ilog_reservation {
 	uint64_t bytes;
@@ -84,24 +86,30 @@ void ilog_unreserve(struct ilog *l, struct ilog_reservation *r);
 /*
  * ilog_append - put one record into the batch under construction. Order of append is order of replay.
  * Copies the payload before it returns. Uses up a part of the reservation. Never waits for a drive (may wait for a
- * buffer of the ARENA_LOG reserve). 0 and rec->seq; -EMSGSIZE; -EIO the log has failed.
+ * buffer of the ARENA_LOG reserve). 0 and rec->seq; -EMSGSIZE the record is too large, or larger than what is left of
+ * the reservation; -EINVAL type 0 or segments that don't add up to len_bytes; -EIO the log has failed.
  */
 int ilog_append(struct ilog *l, struct ilog_reservation *r, struct ilog_record *rec, const struct ilog_seg *segs, uint32_t seg_count) WARN_UNUSED MAY_PARK;
 
 /* Parks until every record with seq <= this one is durable: an idle log writes at once, a busy one batches; up to 8
- * batches are in flight and acknowledged in order. 0; -EIO the log has failed (the owner falls back to the txg). */
+ * batches are in flight and acknowledged in order. UINT64_MAX: all that has been appended so far. 0; -EIO the log has
+ * failed (the owner falls back to the txg). */
 int ilog_commit(struct ilog *l, uint64_t seq) WARN_UNUSED MAY_PARK;
 
 /* Every record with txg <= this one is no longer needed, not even by a fall-back root. Any reactor. */
 void ilog_trim(struct ilog *l, uint64_t txg);
 
-/* Where replay of what is still needed starts; goes into the uberblock. */
+/*
+ * ilog_tail - where replay starts for a root of txg root_txg: at or before the first batch with a record of a later
+ * txg. Goes into that root's uberblock, which is written before the trim that its commit allows: what the
+ * position names stays in the ring until a later root has taken over, whereas the oldest untrimmed batch may not.
+ */
 struct ilog_position {
 	uint64_t epoch;
-	uint64_t batch_seq;  /* batch number expected there */
-	uint64_t off_bytes;  /* within the region */
+	uint64_t batch_seq; /* batch number expected there */
+	uint64_t off_bytes; /* within the region */
 };
-void ilog_tail(struct ilog *l, struct ilog_position *out);
+void ilog_tail(struct ilog *l, uint64_t root_txg, struct ilog_position *out);
 
 enum ilog_state { ILOG_OK, ILOG_DEGRADED, ILOG_FAILED };
 struct ilog_info {
@@ -118,14 +126,17 @@ uint32_t ilog_fill_percent(const struct ilog *l);
 /*
  * ilog_replay - read an old epoch from `from` on and call deliver for each record, in order, until the
  * first hole. The payload is borrowed during the call. A side whose copy is bad is repaired from
- * another. deliver returning non-zero ends the replay with that value. Does not change the ring but for repairs; may be repeated.
- * from.batch_seq == 0: the position is unknown: the whole ring is searched for the epoch's oldest batch.
- * 0; -EIO no side could be read (out_result says how far); deliver's value; -ENOMEM.
+ * another, durably, before its records are delivered, so that a repeated replay delivers them again.
+ * deliver returning non-zero ends the replay with that value. Does not change the ring but for repairs; may be repeated.
+ * from.batch_seq == 0: the position is unknown: the whole ring is searched for the epoch's oldest batch still needed.
+ * 0; -EIO no side could be read (out_result says how far); deliver's value; -EINVAL; -ENOMEM.
  */
 struct ilog_replay_result {
 	uint64_t batches, records, bytes;
 	uint64_t last_seq;
 	uint64_t repaired_batches;
+	uint32_t sides_unrepaired; /* mask: a repair failed; the owner must declare them out before it relies on the rest */
+	bool acked_lost;           /* proved: batches that had been acknowledged are missing after last_seq */
 };
 typedef int ilog_deliver_fn(void *arg, const struct ilog_record *rec, const void *payload);
 int ilog_replay(const struct ilog_config *cfg, const struct ilog_position *from, ilog_deliver_fn *deliver, void *arg,
