@@ -23,7 +23,11 @@ void mem_free(void *p); /* NULL is fine */
 void mem_fail_at(uint64_t n, bool persistent);
 /* Allocations alive now, for leak checks. */
 uint64_t mem_live_count(void);
-/* Simulation: from here until mem_life_drop every allocation belongs to one life. */
+/* The same as mem_zalloc, but never part of a life: what a power cut does not erase (the media of
+ * simulated drives, the notes of a test). Only kernel-bypass/'s simulated drives and tests use it. */
+void *mem_zalloc_lasting(size_t len) WARN_UNUSED;
+/* Simulation: from here until mem_life_drop every allocation belongs to one life.
+ * rt_run does this by itself with sim; on a clean end what is left stays allocated and is the caller's. */
 void mem_life_begin(void);
 /* Frees all that the life still holds and ends it. Returns how many allocations that were. */
 uint64_t mem_life_drop(void);

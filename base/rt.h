@@ -43,6 +43,10 @@ int rt_run(const struct rt_options *opt, fiber_fn *main_fn, void *arg) WARN_UNUS
  * memory of mem.h that the life held is dropped. Callable from a fiber or a timer. */
 void rt_sim_crash(void);
 bool rt_is_sim(void);
+/* Simulation: hash over every decision of the scheduler so far, after rt_run that of the last run: equal
+ * for equal seeds. rt_sim_trace_add folds in what the caller wants compared too. */
+uint64_t rt_sim_trace(void);
+void rt_sim_trace_add(uint64_t what);
 
 unsigned rt_reactor_count(void);
 unsigned rt_reactor_self(void);

@@ -1,0 +1,176 @@
+/*
+ * rt_reactor.c - the loop of a real reactor.
+ *
+ * One turn: messages, due timers, pollers, every fiber that was runnable when its part began, and
+ * descriptor events when nothing else was found or when they haven't been looked at for a while.
+ *
+ * Idle: first it spins for a short time, since sleeping and being woken costs several microseconds,
+ * then it sleeps in epoll until the next timer. How long it spins follows what the last sleeps were
+ * like: short ones (work came soon) lengthen it, long ones shorten it to almost nothing. While a poller
+ * has work outstanding that only polling finds, it spins longer and then naps in short steps.
+ */
+#include <sched.h>
+#include <time.h>
+#include "base/check.h"
+#include "base/rt_int.h"
+
+#define SPIN_NS_MIN (1 * NSEC_PER_USEC)
+#define SPIN_NS_MAX (50 * NSEC_PER_USEC)
+#define POLL_SPIN_NS (100 * NSEC_PER_USEC)
+#define POLL_NAP_NS (20 * NSEC_PER_USEC)
+#define EVENTS_EVERY_NS (20 * NSEC_PER_USEC)
+#define STOP_NAP_NS (2 * NSEC_PER_MSEC)
+#define STOP_GRACE_NS (5 * NSEC_PER_SEC)
+
+unsigned
+reactor_poll_all(struct reactor *r)
+{
+	unsigned count = 0;
+	list_for_each_safe(item, next, &r->pollers)
+	{
+		struct rt_poller *p = list_entry(item, struct rt_poller, link);
+		count += p->poll(p);
+	}
+	return count;
+}
+
+bool
+reactor_wants_poll(struct reactor *r)
+{
+	list_for_each(item, &r->pollers)
+	{
+		struct rt_poller *p = list_entry(item, struct rt_poller, link);
+		if (p->wants_poll(p)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+rt_poller_add(struct rt_poller *p)
+{
+	list_push_back(&rt_cur->pollers, &p->link);
+}
+
+void
+rt_poller_remove(struct rt_poller *p)
+{
+	list_remove(&p->link);
+}
+
+static unsigned
+reactor_run_timers(struct reactor *r, uint64_t now)
+{
+	unsigned count = 0;
+	struct rt_timer *t;
+	while ((t = timers_pop_due(&r->timers, now)) != NULL) {
+		t->fn(t);
+		count++;
+	}
+	return count;
+}
+
+static unsigned
+reactor_run_fibers(struct reactor *r)
+{
+	unsigned count = r->runq_len; /* those queued meanwhile have their turn next time */
+	for (unsigned i = 0; i < count; i++) {
+		struct fiber *f = list_first(&r->runq, struct fiber, link);
+		list_remove(&f->link);
+		r->runq_len--;
+		fiber_resume(r, f);
+	}
+	return count;
+}
+
+static unsigned
+reactor_turn(struct reactor *r)
+{
+	unsigned count = inbox_run(r);
+	uint64_t now = rt_now_ns();
+	count += reactor_run_timers(r, now);
+	count += reactor_poll_all(r);
+	count += reactor_run_fibers(r);
+	if (count == 0 || now - r->polled_at_ns > EVENTS_EVERY_NS) {
+		r->polled_at_ns = now;
+		count += reactor_events(r, 0);
+	}
+	return count;
+}
+
+static void
+reactor_sleep(struct reactor *r, uint64_t now, uint64_t timeout_ns)
+{
+	uint64_t next = timers_next(&r->timers);
+	if (next != RT_FOREVER) {
+		timeout_ns = MIN(timeout_ns, next > now ? next - now : 0);
+	}
+	atomic_store(&r->sleeping, true);
+	if (!inbox_empty(r)) {
+		atomic_store(&r->sleeping, false);
+		return;
+	}
+	reactor_events(r, timeout_ns);
+	uint64_t slept = rt_now_ns() - now;
+	r->spin_ns = slept < SPIN_NS_MAX ? MIN(r->spin_ns * 2, SPIN_NS_MAX)
+					 : MAX(r->spin_ns / 2, SPIN_NS_MIN);
+}
+
+static void
+reactor_idle(struct reactor *r)
+{
+	uint64_t now = rt_now_ns();
+	if (r->idle_since_ns == 0) {
+		r->idle_since_ns = now;
+	}
+	uint64_t idle = now - r->idle_since_ns;
+	bool polling = reactor_wants_poll(r);
+	if (idle < (polling ? POLL_SPIN_NS : r->spin_ns)) {
+		cpu_relax();
+		return;
+	}
+	uint64_t timeout = polling ? POLL_NAP_NS : RT_FOREVER;
+	if (rt.main_done && r->id == 0) {
+		timeout = STOP_NAP_NS;
+	}
+	reactor_sleep(r, now, timeout);
+}
+
+/* Reactor 0, once main_fn has returned: the others get a moment to run to their ends. */
+static bool
+reactor_stop_all(uint64_t *stop_asked_ns)
+{
+	uint64_t now = rt_now_ns();
+	if (*stop_asked_ns == 0) {
+		*stop_asked_ns = now;
+	}
+	if (fiber_pools_used() > 0 && now - *stop_asked_ns < STOP_GRACE_NS) {
+		return false;
+	}
+	atomic_store(&rt.stopping, true);
+	for (unsigned i = 0; i < rt.count; i++) {
+		reactor_kick(&rt.reactors[i]);
+	}
+	return true;
+}
+
+void
+reactor_run(struct reactor *r)
+{
+	uint64_t stop_asked_ns = 0;
+	rt_cur = r;
+	fiber_ctx_init_loop(&r->loop);
+	r->spin_ns = SPIN_NS_MIN;
+	while (!atomic_load_explicit(&rt.stopping, memory_order_acquire)) {
+		if (reactor_turn(r) > 0) {
+			r->idle_since_ns = 0;
+		} else {
+			reactor_idle(r);
+		}
+		if (r->id == 0 && rt.main_done && reactor_stop_all(&stop_asked_ns)) {
+			break;
+		}
+	}
+	rt_cur = NULL;
+}
