@@ -11,6 +11,7 @@ struct cache;     /* cache.c */
 struct txgs;      /* txg.c */
 struct datasets;  /* dataset.c */
 struct pool_log_state; /* log.c */
+struct heartbeat; /* heartbeat.c */
 
 struct pool {
 	struct vdevs v;            /* membership changes under config_lock */
@@ -21,6 +22,7 @@ struct pool {
 	struct txgs *txgs;
 	struct datasets *datasets; /* the MOS and all datasets */
 	struct pool_log_state *log;
+	struct heartbeat *heartbeat; /* create/import start it, export stops it */
 	char name[POOL_NAME_MAX + 1];
 	uint64_t timeline, host_id;
 	char host_name[64];
@@ -34,5 +36,8 @@ struct pool {
 int pool_engine_create(struct pool *p) WARN_UNUSED MAY_PARK; /* fresh pool: MOS, pool_phys, segment objects, root dataset; commits the first txg */
 int pool_engine_open(struct pool *p) WARN_UNUSED MAY_PARK;   /* from p->ub: reads MOS, space, datasets; -EIO, -ERR_CKSUM, -ERR_CORRUPT: the caller tries an older root */
 int pool_engine_close(struct pool *p, bool clean) MAY_PARK;  /* syncs, marks clean when asked, stops fibers, frees everything but v */
+
+/* The MOS as a dataset handle (borrowed; alive until pool_engine_close): its objects are written with pool_write, pool_buf_*. dataset.c */
+struct pool_ds *pool_mos(struct pool *p);
 
 #endif

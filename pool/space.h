@@ -12,7 +12,8 @@
 struct space;
 
 int space_create(struct pool *p, struct space **out) WARN_UNUSED;               /* all free */
-int space_load(struct pool *p, const struct uberblock *ub, struct space **out) WARN_UNUSED MAY_PARK; /* -ERR_CORRUPT, -EIO */
+/* Reads segment tables and map log below ub (block_read only: no object needs to be open). -ERR_CORRUPT, -EIO. */
+int space_load(struct pool *p, const struct uberblock *ub, struct space **out) WARN_UNUSED MAY_PARK;
 void space_destroy(struct space *s);
 
 enum space_class { SPACE_DATA, SPACE_META }; /* metadata may use the rest of the reserve */
@@ -35,8 +36,11 @@ void space_read_exit(struct space *s, uint64_t token);
 
 /* Sync, in this order, on the sync fiber. */
 int space_sync_fold(struct space *s, struct pool_tx *tx) WARN_UNUSED MAY_PARK;            /* step 3: writes segment maps through MOS objects */
-int space_sync_log(struct space *s, uint64_t txg, struct bp *out_tail) WARN_UNUSED MAY_PARK; /* step 4 */
-void space_committed(struct space *s, uint64_t txg) MAY_PARK;                             /* step 6 */
+int space_sync_log(struct space *s, uint64_t txg, struct bp *out_tail) WARN_UNUSED MAY_PARK; /* step 4; may be repeated when it failed */
+/* Step 5, after space_sync_log: sets ub->maplog, used_sectors and deferred_sectors. */
+void space_fill_uber(struct space *s, uint64_t txg, struct uberblock *ub);
+/* Step 6. pool.ub is the uberblock just committed: segments are loaded from its root from here on. */
+void space_committed(struct space *s, uint64_t txg) MAY_PARK;
 /* Pool creation: make the OBJ_SEGMENTS objects in the MOS. */
 int space_create_objects(struct space *s, struct pool_tx *tx, struct pool_phys *phys) WARN_UNUSED MAY_PARK;
 

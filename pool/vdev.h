@@ -37,6 +37,8 @@ struct vdevs {
 	struct guid pool_guid, log_guid, ring_guid;
 	uint64_t config_txg, create_time, ring_bytes, log_bytes;
 	uint64_t feat_compat, feat_rocompat, feat_incompat;
+	uint64_t committed_txg; /* of the last uberblock that was written or taken up; a drive that fails now is dirty from the next on */
+	uint64_t uber_timeline; /* of the same */
 	char name[POOL_NAME_MAX + 1];
 };
 
@@ -46,12 +48,22 @@ int vdev_layout(const struct pool_create_spec *spec, struct vdevs *out, char *wh
 int vdev_assemble(const struct pool_import_spec *spec, struct vdevs *out, struct pool_import_result *result) WARN_UNUSED MAY_PARK;
 void vdev_free(struct vdevs *v, bool close_drives) MAY_PARK;
 
+/* Opens the groups of v's sets and gives them their drives. */
+int vdev_open_groups(struct vdevs *v, bool readonly) WARN_UNUSED;
+/* The next config_txg. */
+uint64_t vdev_next_config(const struct vdevs *v);
+/* Writes v as configuration config_txg and sets v->config_txg. A drive that fails at it is out, which is written too. -EIO: a set has lost
+ * more than it tolerates. */
 int vdev_write_labels(struct vdevs *v, uint64_t config_txg) WARN_UNUSED MAY_PARK;
 int vdev_erase_labels(struct vdevs *v) WARN_UNUSED MAY_PARK;
-/* Flush every data drive. A drive whose flush failed is out from here on: *out_lost (mask per set via callback) and the configuration must be rewritten
+/* Flush every data drive. A drive whose flush failed is out from here on (dirty from committed_txg + 1): the configuration must be rewritten
  * before anything relies on it. 0; -EIO a set has lost more than it tolerates. */
 int vdev_flush_all(struct vdevs *v, bool *out_membership_changed) WARN_UNUSED MAY_PARK;
-/* Fill in own_offset, drive_guid and checksum per copy and write to all data drives with FUA. 0 when enough have it; -EIO. */
+/*
+ * Fill in own_offset, drive_guid and checksum per copy and write to all data drives with FUA. 0 when enough have it; -EIO.
+ * Caller holds pool.config_lock (the heartbeat writes too). Writing the same txg again (new config_txg, new
+ * heartbeat) is allowed: even labels first, so that a torn one leaves the others.
+ */
 int uber_write(struct vdevs *v, const struct uberblock *ub, bool *out_membership_changed) WARN_UNUSED MAY_PARK;
 /* Best valid uberblock over all drives with (timeline, txg) strictly below `below` (NULL = newest). -ENOENT. */
 struct uber_key {
