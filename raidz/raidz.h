@@ -101,7 +101,7 @@ typedef bool raidz_verify_fn(void *arg, const uint8_t *data, uint32_t len_bytes)
  *
  * *buf may be exchanged for another buffer of the same capacity and use, also on failure: when a drive
  * missed its deadline it may still write into the old one. So nobody else uses *buf during the call,
- * and what it held outside [off_bytes, off_bytes + len_bytes) is lost then.
+ * and what it held outside [off_bytes, off_bytes + len_bytes) is lost then. Let go of it on failure.
  * The allocation stays live (not freed and reused) until the call returns, or a repair could hit it.
  *
  * Parity isn't read while the data verifies, so damage to it isn't noticed here: see raidz_scrub_block.

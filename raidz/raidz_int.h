@@ -1,0 +1,110 @@
+/*
+ * raidz_int.h - what the I/O files of raidz/ share: the group, one block under way, its I/O.
+ *
+ * Two kinds of masks. A drive mask has bit d for drive d of the group, as in struct raidz_report. A
+ * column mask has bit c for column c of one block's map (parity first). Inside the room everything
+ * is a column mask until it goes into the report.
+ */
+#ifndef AGATE_RAIDZ_INT_H
+#define AGATE_RAIDZ_INT_H
+
+#include "raidz/geometry.h"
+#include "raidz/stripe.h"
+
+#define RAIDZ_REACTORS_MAX 64
+
+/* I/O under way, counted by the reactor it runs on; a cache line each, so that reads don't contend.
+ */
+struct raidz_inflight {
+	atomic_uint count[2]; /* [a] by epoch parity; see raidz_group.c */
+	uint8_t pad[56];
+};
+
+struct raidz_group {
+	struct raidz_config cfg;               /* [c] */
+	atomic_uintptr_t col[RAIDZ_WIDTH_MAX]; /* [a] drive pointer, state in the low bits */
+	atomic_bool readonly;                  /* [a] */
+	atomic_uint epoch;                     /* [a] changed under quiesce */
+	struct mutex quiesce;                  /* one quiescer at a time */
+	struct raidz_inflight inflight[RAIDZ_REACTORS_MAX];
+};
+
+/* The drives as one operation sees them, from its start to its end. */
+struct raidz_cols {
+	struct kb_drive *drive[RAIDZ_WIDTH_MAX]; /* NULL: missing */
+	uint32_t online, stale;                  /* drive masks, disjoint */
+	bool readonly;
+	uint32_t epoch; /* for raidz_leave */
+};
+void raidz_enter(struct raidz_group *rg, struct raidz_cols *out);
+void raidz_leave(struct raidz_group *rg, const struct raidz_cols *cols);
+
+/* ---- raidz_io.c ---- */
+
+struct raidz_place {
+	struct iobuf *buf;
+	uint32_t off_bytes;
+};
+
+/* One block being read or scrubbed. */
+struct raidz_job {
+	struct raidz_group *rg;
+	struct raidz_cols cols;
+	struct raidz_map map;
+	struct raidz_place place[RAIDZ_WIDTH_MAX]; /* where the memory of each column is */
+
+	struct iobuf **buf; /* the data; *buf NULL: to be allocated from ARENA_REPAIR */
+	uint32_t off_bytes, len_bytes;
+	bool poisoned; /* a late drive may write into *buf: exchange it first */
+	raidz_verify_fn *verify;
+	void *verify_arg;
+	bool scrub;
+
+	uint32_t online, stale; /* column masks */
+	uint32_t have;          /* read well in this round */
+	uint32_t failed;        /* answered with an error in this round */
+	uint32_t lost;          /* gone or late: not asked again by this job */
+	uint32_t tries;         /* calls of verify */
+	struct raidz_report report;
+};
+
+struct raidz_result {                    /* column masks */
+	uint32_t ok, failed, lost, late; /* failed includes lost, lost includes late */
+};
+
+void raidz_job_init(struct raidz_job *j, struct raidz_group *rg, uint64_t sector, uint32_t len);
+/* Column mask to drive mask. */
+uint32_t raidz_job_drives(const struct raidz_job *j, uint32_t columns);
+uint8_t *raidz_job_mem(const struct raidz_job *j, uint32_t column);
+/* Points the data columns at *buf (again). */
+void raidz_job_place_data(struct raidz_job *j);
+/* One I/O for each column in mask, all at once. May park. */
+void raidz_job_io(struct raidz_job *j, enum kb_op op, uint32_t mask, struct raidz_result *out);
+/* Reads columns: keeps have, failed, lost and report.io_error. True: no drive was late, whose
+ * buffer would have to be given up. May park. */
+bool raidz_job_read(struct raidz_job *j, uint32_t mask) WARN_UNUSED;
+bool raidz_job_verify(struct raidz_job *j) WARN_UNUSED;
+
+/*
+ * All buffers or none: a fiber that holds some while it waits for others could wait for a fiber
+ * that does the same. Waits for the first only, and only when the job holds none. lens[i] 0 gives
+ * NULL. 0, or -ENOMEM after two seconds. May park.
+ */
+int raidz_bufs_get(const struct raidz_job *j, const uint32_t *lens, uint32_t count,
+    struct iobuf **out) WARN_UNUSED;
+void raidz_bufs_put(struct iobuf **bufs, uint32_t count);
+/* The length of the buffer that must replace *buf, 0 when it is fine. */
+uint32_t raidz_job_fresh_len(const struct raidz_job *j);
+/* Makes fresh (NULL: nothing to do) the data buffer; takes it over. */
+void raidz_job_exchange(struct raidz_job *j, struct iobuf *fresh);
+
+/* ---- raidz_repair.c, raidz_mirror.c ---- */
+
+/* Read, verify, reconstruct, repair; attempts >= 1 rounds before giving up. May park. */
+int raidz_parity_run(struct raidz_job *j, uint32_t attempts) WARN_UNUSED;
+int raidz_mirror_run(struct raidz_job *j, uint32_t attempts) WARN_UNUSED;
+/* Writes the columns back from their places and reads the repaired ones again into spare (not the
+ * STALE ones, for which this is an ordinary write). Only for what verify has approved. May park. */
+void raidz_job_rewrite(struct raidz_job *j, uint32_t columns, struct raidz_place spare);
+
+#endif

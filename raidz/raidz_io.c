@@ -1,0 +1,182 @@
+/*
+ * raidz_io.c - one block under way: its columns' memory, their I/O, and the side buffers.
+ *
+ * A drive that misses its deadline on a read may write into the buffer at any later time. Such a
+ * buffer must not be what we verify and hand out. So the buffer is given up at once (kb keeps its
+ * own reference for as long as the drive may touch it), the drive is lost for this job, and the
+ * round starts again with fresh buffers.
+ */
+#include "raidz/raidz_int.h"
+
+#define BUFS_WAIT_NS (2 * NSEC_PER_SEC)
+#define BUFS_POLL_NS NSEC_PER_MSEC
+
+static uint32_t
+columns_of(const struct raidz_map *m, uint32_t drives)
+{
+	uint32_t out = 0;
+	for (uint32_t c = 0; c < m->col_count; c++) {
+		out |= ((drives >> m->col[c].drive) & 1) << c;
+	}
+	return out;
+}
+
+void
+raidz_job_init(struct raidz_job *j, struct raidz_group *rg, uint64_t sector, uint32_t len)
+{
+	*j = (struct raidz_job){.rg = rg, .len_bytes = len};
+	raidz_map_block(&rg->cfg, sector, len, &j->map);
+	raidz_enter(rg, &j->cols);
+	j->online = columns_of(&j->map, j->cols.online);
+	j->stale = columns_of(&j->map, j->cols.stale);
+}
+
+uint32_t
+raidz_job_drives(const struct raidz_job *j, uint32_t columns)
+{
+	uint32_t out = 0;
+	for (uint32_t c = 0; c < j->map.col_count; c++) {
+		out |= ((columns >> c) & 1) << j->map.col[c].drive;
+	}
+	return out;
+}
+
+uint8_t *
+raidz_job_mem(const struct raidz_job *j, uint32_t column)
+{
+	return j->place[column].buf->data + j->place[column].off_bytes;
+}
+
+void
+raidz_job_place_data(struct raidz_job *j)
+{
+	for (uint32_t c = j->map.parity; c < j->map.col_count; c++) {
+		j->place[c] = (struct raidz_place){
+		    .buf = *j->buf,
+		    .off_bytes = j->off_bytes + j->map.col[c].data_off_bytes,
+		};
+	}
+}
+
+void
+raidz_job_io(struct raidz_job *j, enum kb_op op, uint32_t mask, struct raidz_result *out)
+{
+	struct kb_io io[RAIDZ_WIDTH_MAX];
+	struct kb_seg seg[RAIDZ_WIDTH_MAX];
+	struct kb_group group;
+	const struct raidz_map *m = &j->map;
+
+	*out = (struct raidz_result){0};
+	kb_group_init(&group);
+	for (uint32_t c = 0; c < m->col_count; c++) {
+		if ((mask & (1u << c)) == 0) {
+			continue;
+		}
+		seg[c] = (struct kb_seg){.buf = j->place[c].buf,
+		    .off_bytes = j->place[c].off_bytes,
+		    .len_bytes = m->col[c].rows * SECTOR_BYTES};
+		io[c] = (struct kb_io){.op = op,
+		    .off_bytes = j->rg->cfg.base_bytes + (m->col[c].drive_sector << SECTOR_SHIFT),
+		    .segs = &seg[c],
+		    .seg_count = 1};
+		kb_submit(j->cols.drive[m->col[c].drive], &io[c], &group, 0);
+	}
+	kb_group_wait(&group);
+	for (uint32_t c = 0; c < m->col_count; c++) {
+		uint32_t bit = mask & (1u << c);
+		int status = bit != 0 ? io[c].status : 0;
+		out->ok |= status == 0 ? bit : 0;
+		out->failed |= status != 0 ? bit : 0;
+		out->lost |= status == -ETIMEDOUT || status == -ERR_GONE ? bit : 0;
+		out->late |= status == -ETIMEDOUT ? bit : 0;
+	}
+}
+
+bool
+raidz_job_read(struct raidz_job *j, uint32_t mask)
+{
+	struct raidz_result r;
+	raidz_job_io(j, KB_READ, mask, &r);
+	j->have = (j->have & ~mask) | r.ok;
+	j->failed = (j->failed & ~mask) | r.failed;
+	j->lost |= r.lost;
+	j->report.io_error |= raidz_job_drives(j, r.failed);
+	if (r.late != 0) {
+		j->poisoned = true;
+	}
+	return r.late == 0;
+}
+
+bool
+raidz_job_verify(struct raidz_job *j)
+{
+	j->tries++;
+	return j->verify(j->verify_arg, (*j->buf)->data + j->off_bytes, j->len_bytes);
+}
+
+static int
+bufs_try_get(const uint32_t *lens, uint32_t count, bool wait_first, struct iobuf **out)
+{
+	bool wait = wait_first;
+	for (uint32_t i = 0; i < count; i++) {
+		int err = 0;
+		out[i] = NULL;
+		if (lens[i] > 0) {
+			err = wait ? iobuf_alloc(lens[i], ARENA_REPAIR, &out[i])
+				   : iobuf_try_alloc(lens[i], ARENA_REPAIR, &out[i]);
+			wait = false;
+		}
+		if (err != 0) {
+			out[i] = NULL;
+			raidz_bufs_put(out, i);
+			return err;
+		}
+	}
+	return 0;
+}
+
+int
+raidz_bufs_get(const struct raidz_job *j, const uint32_t *lens, uint32_t count, struct iobuf **out)
+{
+	uint64_t deadline = rt_now_ns() + BUFS_WAIT_NS;
+	bool holding = j->scrub && *j->buf != NULL; /* a scrub's data is ARENA_REPAIR too */
+	for (;;) {
+		int err = bufs_try_get(lens, count, !holding, out);
+		if (err != -ENOMEM || rt_now_ns() >= deadline) {
+			return err;
+		}
+		fiber_sleep(BUFS_POLL_NS);
+	}
+}
+
+void
+raidz_bufs_put(struct iobuf **bufs, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		iobuf_unref(bufs[i]);
+		bufs[i] = NULL;
+	}
+}
+
+uint32_t
+raidz_job_fresh_len(const struct raidz_job *j)
+{
+	if (*j->buf == NULL) {
+		return j->len_bytes;
+	}
+	return j->poisoned ? (*j->buf)->cap_bytes : 0;
+}
+
+void
+raidz_job_exchange(struct raidz_job *j, struct iobuf *fresh)
+{
+	if (fresh != NULL) {
+		if (*j->buf != NULL) {
+			iobuf_recount(fresh, (enum arena_use)(*j->buf)->use);
+			iobuf_unref(*j->buf);
+		}
+		*j->buf = fresh;
+		j->poisoned = false;
+	}
+	raidz_job_place_data(j);
+}
