@@ -1,6 +1,6 @@
 /*
- * chan.c - a bounded channel of pointers. Invariants under the guard: receivers wait only while it is
- * empty, senders only while it is full, nobody once it is closed. A sender hands straight to a
+ * chan.c - a bounded channel of pointers. Invariants under the guard: receivers wait only while it
+ * is empty, senders only while it is full, nobody once it is closed. A sender hands straight to a
  * waiting receiver; a receiver that makes room lets the first waiting sender's item in, so that
  * order is kept.
  */

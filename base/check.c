@@ -1,6 +1,7 @@
 /*
  * check.c - what happens when an assertion fails: say where, in which fiber, with a backtrace, on
- * stderr and without touching locks or the heap of mem.h; then abort, so that the parent sees a crash.
+ * stderr and without touching locks or the heap of mem.h; then abort, so that the parent sees a
+ * crash.
  */
 #include <execinfo.h>
 #include <stdatomic.h>
@@ -17,7 +18,8 @@ check_failed(const char *file, int line, const char *what)
 {
 	static atomic_flag failing = ATOMIC_FLAG_INIT;
 	if (atomic_flag_test_and_set(&failing)) {
-		/* A second failure, perhaps in the lines below: the first report is the one to read. */
+		/* A second failure, perhaps in the lines below: the first report is the one to
+		 * read. */
 		abort();
 	}
 	dprintf(STDERR_FILENO, "assertion_failed file=%s line=%d fiber=%s cond=%s\n", file, line,

@@ -1,11 +1,11 @@
 /*
  * fiber.c - the life of a fiber: birth, token, park, wake, sleep. States and movers: rt_int.h.
  *
- * Why no wake is lost: a fiber becomes PARKED with one compare-and-swap that fails when the token is
- * there; whoever finds it PARKED makes it QUEUED and is alone in handing it to its reactor. That may
- * happen before the fiber has left its stack, but only its own reactor can resume it, and that one
- * is still busy leaving. A wake of a QUEUED fiber merges with the one that queued it: the fiber hasn't
- * looked at its condition yet.
+ * Why no wake is lost: a fiber becomes PARKED with one compare-and-swap that fails when the token
+ * is there; whoever finds it PARKED makes it QUEUED and is alone in handing it to its reactor. That
+ * may happen before the fiber has left its stack, but only its own reactor can resume it, and that
+ * one is still busy leaving. A wake of a QUEUED fiber merges with the one that queued it: the fiber
+ * hasn't looked at its condition yet.
  */
 #include "base/check.h"
 #include "base/rt_int.h"
@@ -136,8 +136,8 @@ static bool
 fiber_park_once(struct fiber *f)
 {
 	uint32_t state = FIBER_RUNNING;
-	if (!atomic_compare_exchange_strong_explicit(&f->state, &state, FIBER_PARKED,
-		memory_order_acq_rel, memory_order_acquire)) {
+	if (!atomic_compare_exchange_strong_explicit(
+		&f->state, &state, FIBER_PARKED, memory_order_acq_rel, memory_order_acquire)) {
 		ASSERT(state == FIBER_NOTIFIED);
 		atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
 		return true;
@@ -185,7 +185,8 @@ fiber_park_until(uint64_t deadline_ns)
 void
 fiber_yield(void)
 {
-	/* It stays RUNNING or NOTIFIED in the queue: a wake leaves the token, and queues nothing. */
+	/* It stays RUNNING or NOTIFIED in the queue: a wake leaves the token, and queues nothing.
+	 */
 	struct reactor *r = rt_cur;
 	fiber_queue_local(r, r->current);
 	fiber_suspend(r);

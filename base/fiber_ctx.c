@@ -2,8 +2,8 @@
  * fiber_ctx.c - a stack that can be switched to, and what the sanitizers must be told about it.
  *
  * AddressSanitizer wants to know the bounds of the stack it is about to be on; those of a reactor's
- * own stack are learnt when the first fiber arrives from it. ThreadSanitizer follows each stack as a
- * "fiber". Contexts are kept for the life of the runtime: a fiber that ended waits inside its own
+ * own stack are learnt when the first fiber arrives from it. ThreadSanitizer follows each stack as
+ * a "fiber". Contexts are kept for the life of the runtime: a fiber that ended waits inside its own
  * entry function for its next birth, so that nothing has to be prepared or poisoned anew.
  */
 #include <string.h>
@@ -39,8 +39,8 @@ fiber_ctx_init(struct fiber_ctx *c, uint8_t *stack, size_t colour, void (*entry)
 {
 	STATIC_ASSERT(FIBER_STACK_BYTES % 64 == 0);
 	ASSERT(colour % 64 == 0 && colour < FIBER_STACK_BYTES / 8);
-	/* top is a multiple of 16, which is what the entry's call needs; a pair of zero words above it
-	 * ends a walk along frame pointers. */
+	/* top is a multiple of 16, which is what the entry's call needs; a pair of zero words above
+	 * it ends a walk along frame pointers. */
 	uint64_t *top = (uint64_t *)(void *)(stack + FIBER_STACK_BYTES - colour) - 2;
 	uint64_t *sp = top - SWITCH_WORDS;
 	memset(sp, 0, SWITCH_WORDS * sizeof(*sp));
@@ -59,7 +59,8 @@ void
 fiber_ctx_destroy(struct fiber_ctx *c)
 {
 #ifdef RT_ASAN
-	/* Frames abandoned on it left their red zones behind; the addresses will be mapped again. */
+	/* Frames abandoned on it left their red zones behind; the addresses will be mapped again.
+	 */
 	ASAN_UNPOISON_MEMORY_REGION(c->stack_bottom, c->stack_bytes);
 #endif
 #ifdef RT_TSAN

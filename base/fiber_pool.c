@@ -3,10 +3,10 @@
  *
  * The whole range of a class is reserved at start and costs nothing until a stack is first used. A
  * freed stack is the next one taken, so that a quiet reactor stays on few, warm stacks. The page
- * below each stack is a guard: an overflow faults instead of reaching the neighbour. Where the kernel
- * has guard markers they are used, since they don't split the mapping: with mprotect the full
- * number of stacks of 16 reactors would exceed the default limit of mappings of a process, in which
- * case a class simply has fewer stacks (backpressure).
+ * below each stack is a guard: an overflow faults instead of reaching the neighbour. Where the
+ * kernel has guard markers they are used, since they don't split the mapping: with mprotect the
+ * full number of stacks of 16 reactors would exceed the default limit of mappings of a process, in
+ * which case a class simply has fewer stacks (backpressure).
  *
  * Invariants: a fiber is FREE exactly while it is untouched or on the free list; used counts the
  * others; a waiter is given a fiber directly, so that nobody overtakes it.
@@ -60,7 +60,7 @@ static bool
 fiber_guard_install(uint8_t *guard)
 {
 	return madvise(guard, FIBER_GUARD_BYTES, MADV_GUARD_INSTALL) == 0 ||
-	    mprotect(guard, FIBER_GUARD_BYTES, PROT_NONE) == 0;
+	       mprotect(guard, FIBER_GUARD_BYTES, PROT_NONE) == 0;
 }
 
 /* The entry of every fiber, for the life of its stack: runs one birth after the other. */
@@ -90,14 +90,15 @@ fiber_pools_start(struct reactor *r)
 		if (p->fibers == NULL || p->stacks == NULL) {
 			return -ENOMEM;
 		}
-		/* A huge page under one stack would be 31 stacks of memory for nothing. Advice only. */
+		/* A huge page under one stack would be 31 stacks of memory for nothing. Advice
+		 * only. */
 		(void)madvise(p->stacks, fiber_stacks_bytes(p->limit), MADV_NOHUGEPAGE);
 	}
 	return 0;
 }
 
-/* Bytes at the low end of the stack that were never used; fresh memory is zero. Looks at no more than
- * limit_bytes. Reads what frames left behind, which the sanitizers would take for an error. */
+/* Bytes at the low end of the stack that were never used; fresh memory is zero. Looks at no more
+ * than limit_bytes. Reads what frames left behind, which the sanitizers would take for an error. */
 __attribute__((no_sanitize("address", "thread"))) static size_t
 fiber_stack_unused(const struct fiber_pool *p, uint32_t index, size_t limit_bytes)
 {

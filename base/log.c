@@ -1,8 +1,8 @@
 /*
  * log.c - formats one line on the stack and hands it to the sink with one write, so that lines of
- * several reactors don't mix. The sink never blocks a reactor: it is non-blocking (a pipe or ring of
- * the parent), and a line that doesn't fit is dropped and counted; the next line that gets through
- * is preceded by the count. A budget of lines a second keeps a fault in a loop from
+ * several reactors don't mix. The sink never blocks a reactor: it is non-blocking (a pipe or ring
+ * of the parent), and a line that doesn't fit is dropped and counted; the next line that gets
+ * through is preceded by the count. A budget of lines a second keeps a fault in a loop from
  * drowning everything else; the simulation has none, being exact and short.
  *
  * Line: level, time (monotonic seconds), reactor, then `event key=value ...`. Control characters,

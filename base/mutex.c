@@ -1,16 +1,23 @@
 /*
  * mutex.c - the mutex and the condition variable.
  *
- * Unlocking makes the mutex free and wakes the first waiter, which keeps its place in the queue until
- * it has the lock: a running fiber may barge in meanwhile, which saves a switch for each short
- * section. A first waiter that has been overtaken for 1 ms asks for a hand-over; the next unlock
- * then makes it the owner directly. While handoff is set nobody else may take a free mutex.
+ * Unlocking makes the mutex free and wakes the first waiter, which keeps its place in the queue
+ * until it has the lock: a running fiber may barge in meanwhile, which saves a switch for each
+ * short section. A first waiter that has been overtaken for 1 ms asks for a hand-over; the next
+ * unlock then makes it the owner directly. While handoff is set nobody else may take a free mutex.
  */
 #include "base/check.h"
 #include "base/rt_int.h"
 #include "base/sync_int.h"
 
 #define MUTEX_STARVED_NS NSEC_PER_MSEC
+
+/* Changed under the guard only, but looked at without it by mutex_held. */
+static void
+mutex_set_owner(struct mutex *m, struct fiber *f)
+{
+	__atomic_store_n(&m->owner, f, __ATOMIC_RELAXED);
+}
 
 void
 mutex_init(struct mutex *m, enum lock_rank rank)
@@ -33,7 +40,7 @@ mutex_wait(struct mutex *m, struct fiber *f)
 	while (m->owner != f) {
 		bool first = m->waiters.next == &w.link;
 		if (m->owner == NULL && first) {
-			m->owner = f;
+			mutex_set_owner(m, f);
 			break;
 		}
 		if (first && rt_now_ns() - since > MUTEX_STARVED_NS) {
@@ -54,7 +61,7 @@ mutex_lock_checked(struct mutex *m, bool nested)
 	spin_lock(&m->guard);
 	ASSERT(m->owner != f);
 	if (m->owner == NULL && !m->handoff) {
-		m->owner = f;
+		mutex_set_owner(m, f);
 	} else {
 		mutex_wait(m, f);
 	}
@@ -82,7 +89,7 @@ mutex_trylock(struct mutex *m)
 	spin_lock(&m->guard);
 	bool taken = m->owner == NULL && !m->handoff;
 	if (taken) {
-		m->owner = f;
+		mutex_set_owner(m, f);
 	}
 	spin_unlock(&m->guard);
 	if (taken) {
@@ -98,12 +105,12 @@ mutex_unlock(struct mutex *m)
 	rank_pop(m);
 	spin_lock(&m->guard);
 	ASSERT(m->owner == fiber_self());
-	m->owner = NULL;
+	mutex_set_owner(m, NULL);
 	struct waiter *w = waiter_first(&m->waiters);
 	if (w != NULL) {
 		next = w->fiber;
 		if (m->handoff) {
-			m->owner = next;
+			mutex_set_owner(m, next);
 			m->handoff = false;
 		}
 	}
@@ -117,7 +124,8 @@ mutex_unlock(struct mutex *m)
 bool
 mutex_held(const struct mutex *m)
 {
-	/* Only its own fiber can make this true or untrue, so the plain look is sound for its purpose. */
+	/* Only its own fiber can make this true or untrue, so the plain look is sound for its
+	 * purpose. */
 	return __atomic_load_n(&m->owner, __ATOMIC_RELAXED) == fiber_self() && fiber_self() != NULL;
 }
 

@@ -1,7 +1,7 @@
 /*
- * offload.c - helper threads for what may block. A job lives on the stack of the fiber that waits for
- * it. This is the only place where threads wait for each other with the system's primitives; the
- * fiber's side of a job is one atomic flag and a wake.
+ * offload.c - helper threads for what may block. A job lives on the stack of the fiber that waits
+ * for it. This is the only place where threads wait for each other with the system's primitives;
+ * the fiber's side of a job is one atomic flag and a wake.
  */
 #include <signal.h>
 #include "base/check.h"

@@ -1,9 +1,9 @@
 /*
  * qsbr.c - quiescent-state reclamation. What a reactor retires waits for its next round; a round is
- * one message that travels through the loops of all reactors and comes home. A loop that handles it is
- * between two runs of fibers, so no reader of that reactor can still hold what was unpublished before
- * the round began; its inbox also gives the memory ordering and wakes a reactor that sleeps. At most
- * one round a reactor is under way; what is retired meanwhile goes with the next.
+ * one message that travels through the loops of all reactors and comes home. A loop that handles it
+ * is between two runs of fibers, so no reader of that reactor can still hold what was unpublished
+ * before the round began; its inbox also gives the memory ordering and wakes a reactor that sleeps.
+ * At most one round a reactor is under way; what is retired meanwhile goes with the next.
  */
 #include "base/check.h"
 #include "base/rt_int.h"

@@ -1,4 +1,5 @@
-/* rand.h - private to base/: the simulation's generator (xoshiro256**, seeded through splitmix64). */
+/* rand.h - private to base/: the simulation's generator (xoshiro256**, seeded through splitmix64).
+ */
 #ifndef AGATE_BASE_RAND_H
 #define AGATE_BASE_RAND_H
 

@@ -1,11 +1,12 @@
 /*
- * rt.c - start and stop. The runtime is the one piece of process-wide state of the engine: struct rt.
+ * rt.c - start and stop. The runtime is the one piece of process-wide state of the engine: struct
+ * rt.
  *
- * Start: reserve everything (arrays, heaps, stacks, arena), start helpers and reactor threads, queue
- * main_fn on reactor 0, which is the calling thread. Stop: main_fn has returned, the other fibers have
- * run to their ends, reactors leave their loops, retired nodes are freed, everything is unmapped.
- * The runtime's own memory is mapped, not taken from mem.h: it belongs to no life, and tests that
- * fail the n-th allocation count only those of the code under test.
+ * Start: reserve everything (arrays, heaps, stacks, arena), start helpers and reactor threads,
+ * queue main_fn on reactor 0, which is the calling thread. Stop: main_fn has returned, the other
+ * fibers have run to their ends, reactors leave their loops, retired nodes are freed, everything is
+ * unmapped. The runtime's own memory is mapped, not taken from mem.h: it belongs to no life, and
+ * tests that fail the n-th allocation count only those of the code under test.
  */
 #include <sys/mman.h>
 #include <sched.h>
@@ -35,8 +36,8 @@ struct rt_main {
 void *
 rt_map(size_t len)
 {
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
-	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(
+	    NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	return p != MAP_FAILED ? p : NULL;
 }
 

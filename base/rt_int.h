@@ -76,15 +76,15 @@ struct fiber_ctx {
 };
 
 struct fiber {
-	struct list link;      /* [r] run queue; free list of the pool [g] */
-	struct fiber_ctx ctx;  /* [r] */
+	struct list link;     /* [r] run queue; free list of the pool [g] */
+	struct fiber_ctx ctx; /* [r] */
 	_Atomic uint32_t state;
-	uint16_t reactor;      /* [c] */
-	uint8_t cls;           /* [c] */
-	bool ended;            /* [r] fn has returned */
-	bool timer_fired;      /* [r] */
-	uint32_t index;        /* [c] in its pool */
-	const char *name;      /* set while FREE, as fn, arg and serial */
+	uint16_t reactor; /* [c] */
+	uint8_t cls;      /* [c] */
+	bool ended;       /* [r] fn has returned */
+	bool timer_fired; /* [r] */
+	uint32_t index;   /* [c] in its pool */
+	const char *name; /* set while FREE, as fn, arg and serial */
 	fiber_fn *fn;
 	void *arg;
 	uint64_t serial;
@@ -97,7 +97,8 @@ struct fiber {
 #endif
 };
 
-/* Stacks and fibers of one class on one reactor. Memory is reserved at start and touched on first use. */
+/* Stacks and fibers of one class on one reactor. Memory is reserved at start and touched on first
+ * use. */
 struct fiber_pool {
 	struct spin guard;
 	struct fiber *fibers; /* [c] limit of them */
@@ -127,7 +128,7 @@ struct reactor {
 	struct qsbr_node *retiring;                /* [r] the round under way */
 	struct rt_msg retire_msg;                  /* travels through all reactors */
 	int epoll_fd, event_fd;                    /* [c] */
-	struct epoll_event *events;                /* [r] the batch being handled, for rt_fdwatch_remove */
+	struct epoll_event *events; /* [r] the batch being handled, for rt_fdwatch_remove */
 	int event_next, event_count;
 	uint64_t polled_at_ns, idle_since_ns, spin_ns; /* [r] */
 	uint64_t rand_words[RT_RAND_WORDS];
@@ -140,17 +141,17 @@ struct reactor {
 
 struct rt {
 	bool running;
-	bool sim;              /* [c] */
-	unsigned count;        /* [c] reactors */
+	bool sim;       /* [c] */
+	unsigned count; /* [c] reactors */
 	struct reactor *reactors;
 	uint64_t seed;
-	bool main_done;        /* [r] of reactor 0 */
+	bool main_done; /* [r] of reactor 0 */
 	atomic_bool stopping;
 	/* simulation */
 	uint64_t sim_now_ns;
 	uint64_t sim_trace;
 	uint64_t sim_serial;
-	unsigned sim_window;   /* how far from the head of a run queue the scheduler picks */
+	unsigned sim_window; /* how far from the head of a run queue the scheduler picks */
 	bool sim_crashed;
 	jmp_buf sim_out;
 	struct rand_stream rand_sched, rand_app, rand_bug;
@@ -190,13 +191,15 @@ void fiber_pools_name(const char *event); /* one error line for each live fiber 
 
 /* fiber.c */
 void fiber_start(struct fiber *f, const char *name, fiber_fn *fn, void *arg);
-void fiber_resume(struct reactor *r, struct fiber *f); /* from the loop; returns when it parked or ended */
-void fiber_suspend(struct reactor *r);                 /* from the current fiber back to the loop */
-void fiber_enqueue(struct fiber *f);                   /* it is QUEUED now: hand it to its reactor */
+void fiber_resume(
+    struct reactor *r, struct fiber *f); /* from the loop; returns when it parked or ended */
+void fiber_suspend(struct reactor *r);   /* from the current fiber back to the loop */
+void fiber_enqueue(struct fiber *f);     /* it is QUEUED now: hand it to its reactor */
 void fiber_queue_yielded(struct fiber *f);
 
 /* fiber_ctx.c, fiber_switch.S */
-void fiber_ctx_init(struct fiber_ctx *c, uint8_t *stack, size_t colour, void (*entry)(void *), void *arg);
+void fiber_ctx_init(
+    struct fiber_ctx *c, uint8_t *stack, size_t colour, void (*entry)(void *), void *arg);
 void fiber_ctx_destroy(struct fiber_ctx *c);
 void fiber_ctx_init_loop(struct fiber_ctx *c);
 void fiber_ctx_switch(struct fiber_ctx *from, struct fiber_ctx *to);
@@ -210,7 +213,9 @@ int timers_start(struct timer_heap *h) WARN_UNUSED;
 void timers_stop(struct timer_heap *h);
 struct timer_heap *timers_of(struct reactor *r);
 uint64_t timers_next(const struct timer_heap *h); /* RT_FOREVER: none */
-struct rt_timer *timers_pop_due(struct timer_heap *h, uint64_t now_ns);
+/* The first timer if it is due and was armed when next_order was still below before_order; else
+ * NULL. */
+struct rt_timer *timers_pop_due(struct timer_heap *h, uint64_t now_ns, uint64_t before_order);
 
 /* rt_post.c */
 unsigned inbox_run(struct reactor *r);

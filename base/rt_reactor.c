@@ -6,11 +6,11 @@
  *
  * Idle: first it spins for a short time, since sleeping and being woken costs several microseconds,
  * then it sleeps in epoll until the next timer. How long it spins follows what the last sleeps were
- * like: short ones (work came soon) lengthen it, long ones shorten it to almost nothing. While a poller
- * has work outstanding that only polling finds, it spins longer and then naps in short steps.
+ * like: short ones (work came soon) lengthen it, long ones shorten it to almost nothing. While a
+ * poller has work outstanding that only polling finds, it spins longer and then naps in short
+ * steps.
  */
-#include <sched.h>
-#include <time.h>
+#include <sys/prctl.h>
 #include "base/check.h"
 #include "base/rt_int.h"
 
@@ -18,7 +18,9 @@
 #define SPIN_NS_MAX (50 * NSEC_PER_USEC)
 #define POLL_SPIN_NS (100 * NSEC_PER_USEC)
 #define POLL_NAP_NS (20 * NSEC_PER_USEC)
+#define TIMER_SLACK_NS 1000ul
 #define EVENTS_EVERY_NS (20 * NSEC_PER_USEC)
+#define FIBERS_PER_TURN_MAX 64u
 #define STOP_NAP_NS (2 * NSEC_PER_MSEC)
 #define STOP_GRACE_NS (5 * NSEC_PER_SEC)
 
@@ -64,7 +66,9 @@ reactor_run_timers(struct reactor *r, uint64_t now)
 {
 	unsigned count = 0;
 	struct rt_timer *t;
-	while ((t = timers_pop_due(&r->timers, now)) != NULL) {
+	/* Those armed meanwhile have their turn next time, even when they are due. */
+	uint64_t before = r->timers.next_order;
+	while ((t = timers_pop_due(&r->timers, now, before)) != NULL) {
 		t->fn(t);
 		count++;
 	}
@@ -74,7 +78,9 @@ reactor_run_timers(struct reactor *r, uint64_t now)
 static unsigned
 reactor_run_fibers(struct reactor *r)
 {
-	unsigned count = r->runq_len; /* those queued meanwhile have their turn next time */
+	/* Those queued meanwhile have their turn next time; and not so many that drives wait long.
+	 */
+	unsigned count = MIN(r->runq_len, FIBERS_PER_TURN_MAX);
 	for (unsigned i = 0; i < count; i++) {
 		struct fiber *f = list_first(&r->runq, struct fiber, link);
 		list_remove(&f->link);
@@ -131,7 +137,7 @@ reactor_idle(struct reactor *r)
 		return;
 	}
 	uint64_t timeout = polling ? POLL_NAP_NS : RT_FOREVER;
-	if (rt.main_done && r->id == 0) {
+	if (r->id == 0 && rt.main_done) {
 		timeout = STOP_NAP_NS;
 	}
 	reactor_sleep(r, now, timeout);
@@ -162,6 +168,8 @@ reactor_run(struct reactor *r)
 	rt_cur = r;
 	fiber_ctx_init_loop(&r->loop);
 	r->spin_ns = SPIN_NS_MIN;
+	/* The default slack of 50 us is longer than a nap. Only a wish. */
+	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
 	while (!atomic_load_explicit(&rt.stopping, memory_order_acquire)) {
 		if (reactor_turn(r) > 0) {
 			r->idle_since_ns = 0;

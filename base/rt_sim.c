@@ -2,10 +2,10 @@
  * rt_sim.c - the simulated runtime: the calling thread plays all reactors.
  *
  * One step: timers that are due fire, in exact order; then a runnable reactor is drawn, and on it
- * either its messages are handled or one of its first few runnable fibers runs. How far from the head
- * of the queue it may pick is itself drawn from the seed, so that some runs are in order and some
- * wild. Each step costs a little random virtual time; when nothing can run, the clock jumps to the
- * next timer. If there is none either, all wait for each other: every parked fiber is named and
+ * either its messages are handled or one of its first few runnable fibers runs. How far from the
+ * head of the queue it may pick is itself drawn from the seed, so that some runs are in order and
+ * some wild. Each step costs a little random virtual time; when nothing can run, the clock jumps to
+ * the next timer. If there is none either, all wait for each other: every parked fiber is named and
  * the program stops.
  *
  * Every decision is folded into a trace hash: two runs of a seed must agree on it.
@@ -42,7 +42,8 @@ sim_fire_timers(void)
 {
 	struct timer_heap *h = timers_of(&rt.reactors[0]);
 	struct rt_timer *t;
-	while ((t = timers_pop_due(h, rt.sim_now_ns)) != NULL) {
+	uint64_t before = h->next_order;
+	while ((t = timers_pop_due(h, rt.sim_now_ns, before)) != NULL) {
 		rt_sim_trace_add(t->deadline_ns);
 		rt_cur = &rt.reactors[t->reactor];
 		t->fn(t);
@@ -130,7 +131,8 @@ sim_advance(void)
 	}
 	if (next == RT_FOREVER) {
 		fiber_pools_name("sim_deadlock");
-		check_failed(__FILE__, __LINE__, "simulation: fibers wait for each other and nothing else");
+		check_failed(
+		    __FILE__, __LINE__, "simulation: fibers wait for each other and nothing else");
 	}
 	rt.sim_now_ns = MAX(rt.sim_now_ns, next);
 	rt_sim_trace_add(rt.sim_now_ns);

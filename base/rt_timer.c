@@ -1,7 +1,7 @@
 /*
- * rt_timer.c - timers in a binary heap, ordered by deadline, then by arming order. A reactor has its
- * own heap; in the simulation all share that of reactor 0, so that they fire in one exact order.
- * The heap's array is reserved address space and can't fail to grow.
+ * rt_timer.c - timers in a binary heap, ordered by deadline, then by arming order. A reactor has
+ * its own heap; in the simulation all share that of reactor 0, so that they fire in one exact
+ * order. The heap's array is reserved address space and can't fail to grow.
  */
 #include "base/check.h"
 #include "base/rt_int.h"
@@ -126,12 +126,15 @@ rt_timer_cancel(struct rt_timer *t)
 }
 
 struct rt_timer *
-timers_pop_due(struct timer_heap *h, uint64_t now_ns)
+timers_pop_due(struct timer_heap *h, uint64_t now_ns, uint64_t before_order)
 {
-	if (timers_next(h) > now_ns || h->len == 0) {
+	if (h->len == 0) {
 		return NULL;
 	}
 	struct rt_timer *t = h->slots[1];
+	if (t->deadline_ns > now_ns || t->order >= before_order) {
+		return NULL;
+	}
 	timer_take(h, t);
 	return t;
 }

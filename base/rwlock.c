@@ -1,8 +1,8 @@
 /*
- * rwlock.c - many readers or one writer. New readers queue behind a waiting writer. The lock is given
- * away directly, in turns: what a writer leaves goes to all readers that wait, what the last reader
- * leaves goes to the first writer; so neither kind starves. Without waiting readers it goes from
- * writer to writer.
+ * rwlock.c - many readers or one writer. New readers queue behind a waiting writer. The lock is
+ * given away directly, in turns: what a writer leaves goes to all readers that wait, what the last
+ * reader leaves goes to the first writer; so neither kind starves. Without waiting readers it goes
+ * from writer to writer.
  */
 #include "base/check.h"
 #include "base/rt_int.h"
@@ -17,6 +17,13 @@ rwlock_init(struct rwlock *l, enum lock_rank rank)
 	list_init(&l->waiters);
 	l->writers_waiting = 0;
 	l->rank = (uint16_t)rank;
+}
+
+/* Changed under the guard only, but looked at without it by rwlock_wrheld. */
+static void
+rwlock_set_writer(struct rwlock *l, struct fiber *f)
+{
+	__atomic_store_n(&l->writer, f, __ATOMIC_RELAXED);
 }
 
 static void
@@ -52,7 +59,7 @@ rwlock_wrlock_checked(struct rwlock *l, bool nested)
 	spin_lock(&l->guard);
 	ASSERT(l->writer != f);
 	if (l->writer == NULL && l->readers == 0) {
-		l->writer = f;
+		rwlock_set_writer(l, f);
 	} else {
 		rwlock_wait(l, true);
 	}
@@ -80,7 +87,7 @@ rwlock_grant_writer(struct rwlock *l)
 	{
 		struct waiter *w = list_entry(item, struct waiter, link);
 		if (w->exclusive) {
-			l->writer = w->fiber;
+			rwlock_set_writer(l, w->fiber);
 			l->writers_waiting--;
 			waiter_grant(w);
 			return;
@@ -107,7 +114,7 @@ rwlock_wrunlock(struct rwlock *l)
 	rank_pop(l);
 	spin_lock(&l->guard);
 	ASSERT(l->writer == fiber_self() && l->readers == 0);
-	l->writer = NULL;
+	rwlock_set_writer(l, NULL);
 	rwlock_grant_readers(l);
 	if (l->readers == 0) {
 		rwlock_grant_writer(l);
@@ -142,5 +149,6 @@ rwlock_wrlock_nested(struct rwlock *l)
 bool
 rwlock_wrheld(const struct rwlock *l)
 {
-	return __atomic_load_n(&l->writer, __ATOMIC_RELAXED) == fiber_self() && fiber_self() != NULL;
+	return __atomic_load_n(&l->writer, __ATOMIC_RELAXED) == fiber_self() &&
+	       fiber_self() != NULL;
 }

@@ -25,7 +25,7 @@ spin_wait(struct spin *s)
 {
 	ASSERT(!rt.sim);
 	for (unsigned tries = 1; atomic_flag_test_and_set_explicit(&s->held, memory_order_acquire);
-	    tries++) {
+	     tries++) {
 		if (tries % SPIN_TRIES_BEFORE_YIELD == 0) {
 			sched_yield();
 			continue;

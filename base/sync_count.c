@@ -1,6 +1,6 @@
 /*
- * sync_count.c - wait group and semaphore. A semaphore serves in order: a small request doesn't overtake
- * a large one that waits, else the large one might wait for ever.
+ * sync_count.c - wait group and semaphore. A semaphore serves in order: a small request doesn't
+ * overtake a large one that waits, else the large one might wait for ever.
  */
 #include "base/check.h"
 #include "base/rt_int.h"

@@ -1,10 +1,10 @@
 /*
  * sync_int.h - private to base/: what all waits between fibers share.
  *
- * A waiter lives on the stack of the fiber that waits. Everything in it is protected by the guard of
- * what it waits for: who grants sets granted and takes it off the list under the guard; the fiber
- * looks at granted under the guard before it leaves the frame. So the granter may use the waiter
- * until it lets go of the guard, and not a moment longer; the fiber itself never goes away.
+ * A waiter lives on the stack of the fiber that waits. Everything in it is protected by the guard
+ * of what it waits for: who grants sets granted and takes it off the list under the guard; the
+ * fiber looks at granted under the guard before it leaves the frame. So the granter may use the
+ * waiter until it lets go of the guard, and not a moment longer; the fiber itself never goes away.
  */
 #ifndef AGATE_BASE_SYNC_INT_H
 #define AGATE_BASE_SYNC_INT_H
@@ -17,11 +17,11 @@
 struct waiter {
 	struct list link;
 	struct fiber *fiber;
-	uint64_t units;  /* semaphore: how many it wants */
-	void *item;      /* channel: what it sends or has been given */
-	bool exclusive;  /* rwlock: a writer */
+	uint64_t units; /* semaphore: how many it wants */
+	void *item;     /* channel: what it sends or has been given */
+	bool exclusive; /* rwlock: a writer */
 	bool granted;
-	bool refused;    /* channel: closed while it waited */
+	bool refused; /* channel: closed while it waited */
 };
 
 void waiter_init(struct waiter *w);

@@ -1,7 +1,7 @@
 /*
- * sync_rank.c - the order of locks, checked while the code runs (debug): each fiber keeps the locks it
- * holds; taking one whose rank is not above all of them stops the program with both names of rank.
- * Deadlocks between two orders thus show without the unlucky timing.
+ * sync_rank.c - the order of locks, checked while the code runs (debug): each fiber keeps the locks
+ * it holds; taking one whose rank is not above all of them stops the program with both names of
+ * rank. Deadlocks between two orders thus show without the unlucky timing.
  */
 #include "base/check.h"
 #include "base/log.h"

@@ -6,9 +6,14 @@
 #define AGATE_TESTS_UNIT_H
 
 #include <CUnit/Basic.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "base/compiler.h"
 #include "base/rt.h"
 
@@ -29,7 +34,8 @@ unit_wanted(const char *name, int argc, char **argv)
 
 /* Runs what argv selects; returns the exit status of main: 0 only when every assertion held. */
 static inline int
-unit_main(const char *suite_name, const struct unit_test *tests, size_t count, int argc, char **argv)
+unit_main(
+    const char *suite_name, const struct unit_test *tests, size_t count, int argc, char **argv)
 {
 	if (CU_initialize_registry() != CUE_SUCCESS) {
 		return EXIT_FAILURE;
@@ -51,6 +57,60 @@ unit_main(const char *suite_name, const struct unit_test *tests, size_t count, i
 	}
 	CU_cleanup_registry();
 	return status;
+}
+
+/* CU_ASSERT for code that runs on several reactors: CUnit itself is for one thread. The FATAL kinds
+ * of CUnit jump out of the test function and must not be used in fibers at all; use ASSERT there.
+ */
+#define UNIT_CHECK(cond) unit_check((cond), __FILE__, __LINE__, #cond)
+
+static inline void
+unit_check(bool ok, const char *file, int line, const char *what)
+{
+	static atomic_flag busy = ATOMIC_FLAG_INIT;
+	if (ok) {
+		return; /* passed ones are not counted, which spares the lock */
+	}
+	while (atomic_flag_test_and_set(&busy)) {
+	}
+	CU_assertImplementation(CU_FALSE, (unsigned)line, what, file, "", CU_FALSE);
+	atomic_flag_clear(&busy);
+}
+
+/* Whether fn dies of a failed assertion (or any other way of not returning), run in a child; and,
+ * unless wanted is NULL, whether its last words on stderr contain that text. */
+static inline bool
+unit_dies(void (*fn)(void), const char *wanted)
+{
+	static char text[65536];
+	size_t len = 0;
+	int fds[2];
+	if (pipe(fds) != 0) {
+		return false;
+	}
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		dup2(fds[1], STDERR_FILENO);
+		close(fds[0]);
+		close(fds[1]);
+		fn();
+		_exit(EXIT_SUCCESS);
+	}
+	close(fds[1]);
+	ssize_t n;
+	while (
+	    len < sizeof(text) - 1 && (n = read(fds[0], text + len, sizeof(text) - 1 - len)) > 0) {
+		len += (size_t)n;
+	}
+	text[len] = '\0';
+	close(fds[0]);
+	int status = 0;
+	if (pid < 0 || waitpid(pid, &status, 0) != pid) {
+		return false;
+	}
+	bool died = !WIFEXITED(status) || WEXITSTATUS(status) != EXIT_SUCCESS;
+	return died && (wanted == NULL || strstr(text, wanted) != NULL);
 }
 
 /* AGATE_SEED in the environment, else fallback; printed, so that a failure can be repeated. */
