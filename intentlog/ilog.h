@@ -124,7 +124,7 @@ void ilog_get_info(const struct ilog *l, struct ilog_info *out);
 uint32_t ilog_fill_percent(const struct ilog *l);
 
 /*
- * ilog_replay - read an old epoch from `from` on and call deliver for each record, in order, until the
+ * ilog_replay - read the epoch from.epoch (not cfg.epoch) from that position on and call deliver for each record, in order, until the
  * first hole. The payload is borrowed during the call. A side whose copy is bad is repaired from
  * another, durably, before its records are delivered, so that a repeated replay delivers them again.
  * deliver returning non-zero ends the replay with that value. Does not change the ring but for repairs; may be repeated.
