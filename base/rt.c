@@ -8,20 +8,22 @@
  * unmapped. The runtime's own memory is mapped, not taken from mem.h: it belongs to no life, and
  * tests that fail the n-th allocation count only those of the code under test.
  */
+#include <inttypes.h>
 #include <sys/mman.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/arena_int.h"
 #include "base/check.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/mem_int.h"
+#include "base/net_int.h"
 #include "base/rt_int.h"
 
-#define ARENA_BYTES_MIN ((size_t)32 << 20)
-#define ARENA_BYTES_UNIT ((size_t)2 << 20)
 /* The simulated world begins on 2026-01-01. */
 #define SIM_EPOCH_NS (1767225600 * NSEC_PER_SEC)
 
@@ -247,19 +249,28 @@ int
 rt_run(const struct rt_options *opt, fiber_fn *main_fn, void *arg)
 {
 	if (opt->reactors > RT_REACTORS_MAX || opt->helpers > RT_HELPERS_MAX ||
-	    opt->arena_bytes < ARENA_BYTES_MIN || opt->arena_bytes % ARENA_BYTES_UNIT != 0) {
+	    opt->arena_bytes < ARENA_BYTES_MIN || opt->arena_bytes % ARENA_CHUNK_BYTES != 0) {
 		return -EINVAL;
 	}
 	int err = rt_start(opt);
 	if (err == 0) {
+		err = arena_create(opt->arena_bytes, opt->hugepages);
+	}
+	if (err == 0) {
 		if (opt->sim) {
 			mem_life_begin();
 		}
+		net_create();
 		err = rt_run_started(opt, main_fn, arg);
+		net_destroy(err == -ERR_CRASHED);
 		if (opt->sim && err == -ERR_CRASHED) {
 			(void)mem_life_drop();
 		} else if (opt->sim) {
 			(void)mem_life_end();
+		}
+		uint64_t left_bytes = arena_destroy();
+		if (left_bytes > 0 && err == 0) {
+			log_error("arena_left_over bytes=%" PRIu64, left_bytes);
 		}
 	}
 	rt_stop();
