@@ -19,6 +19,7 @@ struct block_write {
 	bool may_embed;          /* <= 96 stored bytes go into the bp */
 	uint64_t fill;           /* for bp.fill */
 	struct bp *out;          /* filled in on success */
+	uint64_t sectors;        /* out: set sectors taken, gang children included */
 	int status;              /* out */
 };
 /* Writes a batch; allocations are recorded in the map log; blocks of zeros become holes. Not durable until vdev_flush_all. 0, or the
@@ -35,7 +36,8 @@ int block_write_at(struct pool *p, uint64_t txg, struct iobuf *data, uint32_t le
 int block_read(struct pool *p, const struct bp *bp, uint32_t flags, struct iobuf **out) WARN_UNUSED MAY_PARK;
 /* Is it in the cache? A reference, or NULL. Never parks. */
 struct iobuf *block_peek(struct pool *p, const struct bp *bp);
-/* Free bp (and gang children) in txg. Holes and embedded ones cost nothing. May park only for gangs. */
-void block_free(struct pool *p, uint64_t txg, const struct bp *bp) MAY_PARK;
+/* Free bp (and gang children) in txg. Holes and embedded ones cost nothing. May park only for gangs. Returns the set sectors given
+ * back (bp_sectors knows only a gang's headers). */
+uint64_t block_free(struct pool *p, uint64_t txg, const struct bp *bp) MAY_PARK;
 
 #endif

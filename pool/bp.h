@@ -19,7 +19,7 @@ bool bp_is_hole(const struct bp *bp);       /* no address, not embedded */
 bool bp_is_embedded(const struct bp *bp);
 uint32_t bp_copies(const struct bp *bp);    /* addresses, 0..3 */
 uint64_t bp_birth(const struct bp *bp);
-uint64_t bp_sectors(const struct bp *bp);   /* sum of asize over its addresses */
+uint64_t bp_sectors(const struct bp *bp);   /* sum of asize over its addresses; of a gang only its headers */
 /* Decodes and validates every field of a bp that came from a drive: -ERR_CORRUPT. set_count: sets of the pool. */
 int bp_decode(const struct bp *bp, uint32_t set_count, struct bp_prop *out) WARN_UNUSED;
 void bp_set_prop(struct bp *bp, const struct bp_prop *prop);

@@ -140,6 +140,10 @@ STATIC_ASSERT(offsetof(struct bp, cksum) == 0x50);
  * embedded 1, checksum 8, type 8, level 5, shared 1, encrypted 1, spare 1. A hole has no address and isn't embedded. */
 #define BP_EMBEDDED_MAX 96u
 #define BP_SIZE_UNIT 512u
+/* A compressed block starts with the length of the compressed stream behind it (le32); zeros fill it up to the stored size.
+ * The checksum is over the stored size; the sector tail behind that is zero and not covered. An embedded block is
+ * always compressed (stored size: one unit). Stored size == logical size means not compressed, whatever the compression field says. */
+#define BP_STREAM_HEADER_BYTES 4u
 
 enum bp_compress { BP_COMPRESS_OFF = 0, BP_COMPRESS_LZ4 = 1, BP_COMPRESS_ZSTD = 2 };
 enum bp_cksum { BP_CKSUM_NONE = 0, BP_CKSUM_XXH3 = 1, BP_CKSUM_BLAKE2B = 2 };
@@ -156,13 +160,12 @@ enum object_type {
 	OBJ_DEADMAP = 19,  /* MOS: deadlist map of a dataset */
 	OBJ_DEADLIST = 20, /* MOS: append-only list of bp */
 	OBJ_BLOB = 21,     /* MOS: named settings */
-	OBJ_UNLINKED = 22, /* objset: objects whose data is being freed */
+	OBJ_UNLINKED = 22, /* objset: trees that are being freed, see struct unlinked_entry */
 	OBJ_FILE = 64,     /* from here on the types belong to fs/ */
 	OBJ_DIR = 65,
 	OBJ_SYMLINK = 66,
 	OBJ_SPECIAL = 67,
 	OBJ_XATTR = 68,
-	OBJ_DYING = 255,   /* a slot whose data is being freed; its handles are stale */
 };
 
 /* ---- object slot, 512 bytes: one per object in the object table ---- */
@@ -208,11 +211,11 @@ struct objset_phys {
 	struct le64 txg;           /* 0x008 of this root */
 	struct le64 next_object;   /* 0x010 numbers from here on were never used */
 	struct le64 object_count;  /* 0x018 */
-	struct le64 used_sectors;  /* 0x020 set sectors referenced by this objset, its own root excluded */
-	struct le64 data_bytes;    /* 0x028 logical bytes referenced */
-	struct le64 unlinked;      /* 0x030 object number of the unlinked set; 0 = none yet */
+	struct le64 used_sectors;  /* 0x020 set sectors referenced by this objset (trees being freed and gang children included), its own root excluded */
+	struct le64 data_bytes;    /* 0x028 logical bytes of level-0 blocks of objects (not of the table) */
+	struct le64 unlinked;      /* 0x030 OBJ_UNLINKED object; 0 = none yet */
 	struct le64 root_object;   /* 0x038 the owner's: fs root directory */
-	struct le64 dying_count;   /* 0x040 entries of the unlinked set */
+	struct le64 dying_count;   /* 0x040 entries in it */
 	uint8_t spare[0x200 - 0x48]; /* 0x048 zero */
 	struct object_slot table;  /* 0x200 the object table as an object */
 	uint8_t owner[512];        /* 0x400 the owner's (fs): opaque here */
@@ -221,6 +224,22 @@ struct objset_phys {
 STATIC_ASSERT(sizeof(struct objset_phys) == 4096);
 STATIC_ASSERT(offsetof(struct objset_phys, table) == 0x200);
 
+/*
+ * ---- the unlinked set: what was cut off an objset and is being freed in slices ----
+ * A stack of entries, UNLINKED_PER_BLOCK to each block of the OBJ_UNLINKED object; the first dying_count are valid. An
+ * entry owns its bp and everything below: an indirect block, a block of data, a table block (then all its objects), or, in
+ * the MOS, the objset root of a destroyed dataset (then its table and its own unlinked set).
+ */
+struct unlinked_entry {
+	struct bp bp;           /* 0x00 */
+	struct le64 object;     /* 0x80 whose used_sectors still counts it ... */
+	struct le64 generation; /* 0x88 ... while the object has this generation */
+	uint8_t spare[16];      /* 0x90 zero */
+};
+STATIC_ASSERT(sizeof(struct unlinked_entry) == 160);
+#define UNLINKED_BLOCK_BYTES 16384u
+#define UNLINKED_PER_BLOCK (UNLINKED_BLOCK_BYTES / 160u)
+
 /* ---- MOS object 1, block 0 ---- */
 #define MOS_OBJECT_POOL 1u
 #define POOL_SETS_MAX 64u
@@ -228,7 +247,7 @@ struct pool_phys {
 	struct le64 magic;          /* 0x000 */
 	struct le64 dataset_count;  /* 0x008 */
 	struct le64 root_dataset;   /* 0x010 MOS object number */
-	struct le64 blob_object;    /* 0x018 */
+	struct le64 blob_object;    /* 0x018 OBJ_BLOB: array of blob_entry; 0 = none yet */
 	struct le64 feat_enabled_txg; /* 0x020 */
 	uint8_t spare[0x200 - 0x28]; /* 0x028 */
 	struct le64 segments[POOL_SETS_MAX]; /* 0x200 OBJ_SEGMENTS object of each set */
@@ -236,6 +255,16 @@ struct pool_phys {
 };
 #define POOL_PHYS_MAGIC 0x4c4f4f5054474131ull
 STATIC_ASSERT(sizeof(struct pool_phys) == 4096);
+
+/* Named settings: the contents of each are an OBJ_BLOB object of their own. */
+#define BLOB_BLOCK_BYTES 16384u
+struct blob_entry {
+	uint8_t name[64];     /* 0x00 NUL-terminated; empty = unused */
+	struct le64 object;   /* 0x40 */
+	struct le32 len_bytes; /* 0x48 */
+	uint8_t spare[0x34];  /* 0x4c zero */
+};
+STATIC_ASSERT(sizeof(struct blob_entry) == 128);
 
 /* ---- a dataset: block 0 of its OBJ_DATASET object; properties behind it ---- */
 #define DATASET_MAGIC 0x5345534154474131ull

@@ -37,6 +37,9 @@ int pool_engine_create(struct pool *p) WARN_UNUSED MAY_PARK; /* fresh pool: MOS,
 int pool_engine_open(struct pool *p) WARN_UNUSED MAY_PARK;   /* from p->ub: reads MOS, space, datasets; -EIO, -ERR_CKSUM, -ERR_CORRUPT: the caller tries an older root */
 int pool_engine_close(struct pool *p, bool clean) MAY_PARK;  /* syncs, marks clean when asked, stops fibers, frees everything but v */
 
+/* For status; never waits. */
+void pool_log_figures(struct pool *p, uint64_t *out_ring_bytes, uint64_t *out_used_bytes, bool *out_in_pool);
+
 /* The MOS as a dataset handle (borrowed; alive until pool_engine_close): its objects are written with pool_write, pool_buf_*. dataset.c */
 struct pool_ds *pool_mos(struct pool *p);
 
