@@ -56,6 +56,8 @@ struct kb_io {
 	uint64_t latency_ns;
 	/* private */
 	struct kb_group *group;
+	struct list link;
+	uint64_t start_ns, deadline_ns;
 };
 
 /* A set of I/Os that one fiber waits for. */

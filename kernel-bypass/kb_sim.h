@@ -1,10 +1,16 @@
 /*
  * kb_sim.h - simulated drives for the deterministic simulation and for tests.
  *
- * A medium outlives the machine: it is made with plain malloc by the test, and survives rt_sim_crash.
+ * A medium outlives the machine: it is made with plain calloc by the test, and survives rt_sim_crash.
  * A drive is a medium opened in one life. Writes go to a volatile cache; flush and FUA make them
  * durable. At a power cut each unflushed 4 KiB sector is, by the seed, kept, lost, or (at most one
  * write per drive and cut) torn at a 512-byte boundary; order among unflushed writes is not kept.
+ * A sector written several times since the last flush may come back as any of these versions.
+ *
+ * A flush covers exactly the writes that had completed when it was submitted. A write in flight may
+ * or may not have reached the cache. What was discarded reads as zeros, or still as what it was.
+ *
+ * Every medium that was open when the power was cut must be given to kb_sim_power_cut before it is opened again.
  */
 #ifndef AGATE_KERNEL_BYPASS_KB_SIM_H
 #define AGATE_KERNEL_BYPASS_KB_SIM_H
@@ -25,10 +31,15 @@ struct kb_sim_faults { /* all off at first; chances are in millionths per I/O */
 
 struct kb_sim_medium *kb_sim_medium_create(const char *name, uint64_t size_bytes); /* NULL: no memory */
 void kb_sim_medium_destroy(struct kb_sim_medium *m);
+/* In a running runtime (real or simulated). Several opens of one medium see the same data.
+ * 0; -ENOMEM; -ERR_GONE vanished. kb_close is a controller reset: it ends hanging and late I/O, each
+ * such write having happened or not. */
 int kb_sim_open(struct kb_sim_medium *m, struct kb_drive **out) WARN_UNUSED;
 void kb_sim_set_faults(struct kb_sim_medium *m, const struct kb_sim_faults *f);
 void kb_sim_set_plp(struct kb_sim_medium *m, bool plp);      /* power-loss protected: no volatile cache */
-void kb_sim_vanish(struct kb_sim_medium *m);                 /* I/O fails with -ERR_GONE from now on */
+/* Pull the drive out: I/O in flight and from now on fails with -ERR_GONE, and, as at a power cut, what was
+ * not flushed may be lost. A drive opened before stays gone for good: after kb_sim_return open the medium again. */
+void kb_sim_vanish(struct kb_sim_medium *m);
 void kb_sim_return(struct kb_sim_medium *m);
 void kb_sim_unhang(struct kb_sim_medium *m);                 /* hanging I/O completes */
 void kb_sim_rot_range(struct kb_sim_medium *m, uint64_t off_bytes, uint64_t len_bytes, uint64_t seed); /* random bytes */

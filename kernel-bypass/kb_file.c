@@ -1,0 +1,205 @@
+/*
+ * kb_file.c - image files.
+ *
+ * In memory (tmpfs, ramfs): read and write are copies inside the kernel that never wait for a
+ * drive, so they are made at once, on the reactor, before kb_submit returns. Nothing is to be
+ * flushed: such a file does not outlive the machine, and against a crash of the program it is
+ * durable at once.
+ *
+ * On a disk file system: everything may block, so everything goes to worker fibers and helper
+ * threads. The file is opened with O_DIRECT where the file system can, so that data is not cached
+ * twice. A flush is fdatasync, FUA is RWF_DSYNC.
+ *
+ * Discard is a punched hole in both kinds, made by a worker in small steps: a step holds the file's
+ * lock in the kernel, and writes of the reactor would wait for it.
+ */
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <unistd.h>
+#include "kernel-bypass/kb_int.h"
+
+#define FILE_PUNCH_STEP (4u << 20)
+
+struct kb_file {
+	struct kb_drive drive;
+	int fd;
+};
+
+struct kb_file_lane {
+	struct kb_lane lane;
+	struct kb_worker_set workers;
+};
+
+static struct kb_file *
+file_of(struct kb_drive *d)
+{
+	return container_of(d, struct kb_file, drive);
+}
+
+static struct kb_worker_set *
+workers_of(struct kb_lane *lane)
+{
+	return &container_of(lane, struct kb_file_lane, lane)->workers;
+}
+
+/* Moves iov forward by done bytes; returns the segments left, from *io_iov on. */
+static int
+iov_advance(struct iovec **io_iov, int count, size_t done)
+{
+	struct iovec *v = *io_iov;
+
+	while (count > 0 && done >= v->iov_len) {
+		done -= v->iov_len;
+		v++;
+		count--;
+	}
+	if (count > 0) {
+		v->iov_base = (char *)v->iov_base + done;
+		v->iov_len -= done;
+	}
+	*io_iov = v;
+	return count;
+}
+
+/* Reads or writes all of iov, which it uses up. A file that has become shorter reads as -EIO. */
+static int
+file_move(int fd, enum kb_op op, struct iovec *iov, int count, uint64_t off_bytes, int rwf)
+{
+	while (count > 0) {
+		ssize_t n = op == KB_READ ? preadv2(fd, iov, count, (off_t)off_bytes, rwf)
+					  : pwritev2(fd, iov, count, (off_t)off_bytes, rwf);
+		if (n < 0 && errno == EINTR) {
+			continue;
+		}
+		if (n <= 0) {
+			return n < 0 ? kb_status_of_errno(errno) : -EIO;
+		}
+		off_bytes += (uint64_t)n;
+		count = iov_advance(&iov, count, (size_t)n);
+	}
+	return 0;
+}
+
+static int
+file_punch(int fd, uint64_t off_bytes, uint64_t len_bytes)
+{
+	while (len_bytes > 0) {
+		uint64_t step = MIN(len_bytes, (uint64_t)FILE_PUNCH_STEP);
+		if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off_bytes,
+			(off_t)step) != 0) {
+			return kb_status_of_errno(errno);
+		}
+		off_bytes += step;
+		len_bytes -= step;
+	}
+	return 0;
+}
+
+/* ---- in memory ---- */
+
+static int
+file_run(struct kb_drive *d, const struct kb_io *io)
+{
+	struct iovec iov[KB_SEGS_MAX];
+
+	if (io->op == KB_FLUSH) {
+		return 0;
+	}
+	for (uint32_t i = 0; i < io->seg_count; i++) {
+		const struct kb_seg *s = &io->segs[i];
+		iov[i].iov_base = s->buf->data + s->off_bytes;
+		iov[i].iov_len = s->len_bytes;
+	}
+	return file_move(file_of(d)->fd, io->op, iov, (int)io->seg_count, io->off_bytes,
+	    (io->flags & KB_FUA) != 0 ? RWF_DSYNC : 0);
+}
+
+/* ---- on a disk ---- */
+
+static int
+file_work(struct kb_req *req)
+{
+	int fd = file_of(req->lane->drive)->fd;
+
+	switch (req->op) {
+	case KB_FLUSH:
+		return fdatasync(fd) == 0 ? 0 : kb_status_of_errno(errno);
+	case KB_DISCARD:
+		return file_punch(fd, req->off_bytes, req->len_bytes);
+	case KB_READ:
+	case KB_WRITE:
+		break;
+	}
+	return file_move(fd, req->op, req->iov, (int)req->seg_count, req->off_bytes,
+	    (req->flags & KB_FUA) != 0 ? RWF_DSYNC : 0);
+}
+
+static void
+file_start(struct kb_req *req)
+{
+	struct kb_worker_req *wr = container_of(req, struct kb_worker_req, req);
+
+	list_init(&wr->queue_link);
+	kb_worker_start(workers_of(req->lane), wr);
+}
+
+static bool
+file_cancel(struct kb_req *req)
+{
+	return kb_worker_cancel(container_of(req, struct kb_worker_req, req));
+}
+
+static void
+file_lane_stop(struct kb_lane *lane)
+{
+	kb_worker_stop(workers_of(lane));
+}
+
+static void
+file_destroy(struct kb_drive *d)
+{
+	kb_close_fd(file_of(d)->fd);
+}
+
+static const struct kb_ops file_memory_ops = {
+    .drive_bytes = sizeof(struct kb_file),
+    .lane_bytes = sizeof(struct kb_file_lane),
+    .req_bytes = sizeof(struct kb_worker_req),
+    .run = file_run,
+    .start = file_start,
+    .cancel = file_cancel,
+    .lane_stop = file_lane_stop,
+    .destroy = file_destroy,
+};
+
+static const struct kb_ops file_disk_ops = {
+    .drive_bytes = sizeof(struct kb_file),
+    .lane_bytes = sizeof(struct kb_file_lane),
+    .req_bytes = sizeof(struct kb_worker_req),
+    .start = file_start,
+    .cancel = file_cancel,
+    .lane_stop = file_lane_stop,
+    .destroy = file_destroy,
+};
+
+int
+kb_file_open(int fd, const struct kb_info *info, bool in_memory, struct kb_drive **out)
+{
+	struct kb_drive *d;
+	int err = kb_drive_create(in_memory ? &file_memory_ops : &file_disk_ops, info, &d);
+
+	if (err != 0) {
+		close(fd);
+		return err;
+	}
+	file_of(d)->fd = fd;
+	for (unsigned i = 0; i < d->lane_count; i++) {
+		struct kb_lane *lane = kb_lane_at(d, i);
+		kb_worker_set_init(workers_of(lane), lane, file_work);
+		if (!in_memory) {
+			kb_worker_set_keep_one(workers_of(lane));
+		}
+	}
+	*out = d;
+	return 0;
+}

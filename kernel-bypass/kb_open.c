@@ -1,0 +1,192 @@
+/*
+ * kb_open.c - from a path or a descriptor to a drive: what kind of thing it is decides the backend.
+ * Everything that may block in the kernel runs on a helper thread, in one go.
+ */
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+#include <xxhash.h>
+#include "kernel-bypass/kb_int.h"
+
+#define OPEN_TIMEOUT_MS 8000u
+#define OPEN_TIMEOUT_NVME_MS 2000u
+
+struct open_call {
+	const char *path;
+	int fd;
+	bool exclusive;
+	bool in_memory;
+	int err;
+	struct kb_info info;
+};
+
+/* The absolute path; a long one keeps its end, and a hash of the whole for the rest. */
+static void
+open_set_id_file(struct kb_info *info, int fd)
+{
+	char link[64];
+	char real[1024];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, real, sizeof(real) - 1);
+	if (n <= 0) {
+		n = snprintf(real, sizeof(real), "%s", info->path);
+	}
+	size_t len = MIN((size_t)n, sizeof(real) - 1);
+	real[len] = '\0';
+	if (len < sizeof(info->id) - 5) {
+		snprintf(info->id, sizeof(info->id), "file:%.120s", real);
+		return;
+	}
+	snprintf(info->id, sizeof(info->id), "file:%016llx:%.100s",
+	    (unsigned long long)XXH3_64bits(real, len), real + len - 100);
+}
+
+/* Data of an image should not be in the page cache as well; where the file system can't, so be it.
+ */
+static void
+open_set_direct(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags >= 0 && (flags & O_DIRECT) == 0) {
+		(void)fcntl(fd, F_SETFL, flags | O_DIRECT);
+	}
+}
+
+static int
+open_look_at_file(struct open_call *c, const struct stat *st)
+{
+	struct statfs fs;
+
+	if (fstatfs(c->fd, &fs) != 0) {
+		return -errno;
+	}
+	c->in_memory = fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC;
+	c->info.backend = KB_BACKEND_FILE;
+	c->info.size_bytes = ALIGN_DOWN((uint64_t)st->st_size, (uint64_t)SECTOR_BYTES);
+	c->info.physical_sector_bytes = SECTOR_BYTES;
+	c->info.volatile_cache = !c->in_memory;
+	c->info.discard = true;
+	snprintf(c->info.model, sizeof(c->info.model), "image file");
+	open_set_id_file(&c->info, c->fd);
+	if (!c->in_memory) {
+		open_set_direct(c->fd);
+	}
+	return 0;
+}
+
+static int
+open_look_at_device(struct open_call *c, const struct stat *st)
+{
+	uint64_t size = 0;
+	unsigned physical = 0;
+
+	if (ioctl(c->fd, BLKGETSIZE64, &size) != 0 || ioctl(c->fd, BLKPBSZGET, &physical) != 0) {
+		return -errno;
+	}
+	c->info.backend = KB_BACKEND_AIO;
+	c->info.size_bytes = ALIGN_DOWN(size, (uint64_t)SECTOR_BYTES);
+	c->info.physical_sector_bytes = physical;
+	kb_sysfs_identify(st->st_rdev, &c->info);
+	open_set_direct(c->fd);
+	return 0;
+}
+
+static int
+open_look(struct open_call *c)
+{
+	struct stat st;
+
+	if (fstat(c->fd, &st) != 0) {
+		return -errno;
+	}
+	if (S_ISREG(st.st_mode)) {
+		return open_look_at_file(c, &st);
+	}
+	return S_ISBLK(st.st_mode) ? open_look_at_device(c, &st) : -EINVAL;
+}
+
+/* O_EXCL without O_CREAT means something for block devices only: not mounted, not held. */
+static int
+open_path(const char *path, bool exclusive)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0) {
+		return -errno;
+	}
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) {
+		return -EINVAL;
+	}
+	int excl = exclusive && S_ISBLK(st.st_mode) ? O_EXCL : 0;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | excl);
+	return fd >= 0 ? fd : -errno;
+}
+
+static void
+open_blocking(void *arg)
+{
+	struct open_call *c = arg;
+
+	if (c->fd < 0) {
+		c->fd = open_path(c->path, c->exclusive);
+		if (c->fd < 0) {
+			c->err = c->fd;
+			return;
+		}
+	}
+	c->err = open_look(c);
+	if (c->err == 0 && c->info.size_bytes == 0) {
+		c->err = -EINVAL;
+	}
+	if (c->err != 0) {
+		close(c->fd);
+	}
+}
+
+static int
+open_error(int err)
+{
+	switch (-err) {
+	case ENOENT:
+	case EACCES:
+	case EBUSY:
+	case ENOMEM:
+	case EINVAL:
+		return err;
+	case EPERM:
+	case EROFS:
+		return -EACCES;
+	case ENOTDIR:
+	case ENXIO:
+	case ENODEV:
+		return -ENOENT;
+	default:
+		return -EINVAL;
+	}
+}
+
+int
+kb_open(const char *path, int fd, bool exclusive, struct kb_drive **out)
+{
+	struct open_call c = {.path = path, .fd = fd, .exclusive = exclusive};
+
+	snprintf(c.info.path, sizeof(c.info.path), "%s", path);
+	c.info.timeout_ms = OPEN_TIMEOUT_MS;
+	offload(open_blocking, &c);
+	if (c.err != 0) {
+		return open_error(c.err);
+	}
+	log_debug("drive_open path=%s id=%s bytes=%llu", path, c.info.id,
+	    (unsigned long long)c.info.size_bytes);
+	if (c.info.backend == KB_BACKEND_FILE) {
+		return kb_file_open(c.fd, &c.info, c.in_memory, out);
+	}
+	return kb_aio_open(c.fd, &c.info, out);
+}
