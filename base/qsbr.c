@@ -3,7 +3,9 @@
  * one message that travels through the loops of all reactors and comes home. A loop that handles it
  * is between two runs of fibers, so no reader of that reactor can still hold what was unpublished
  * before the round began; its inbox also gives the memory ordering and wakes a reactor that sleeps.
- * At most one round a reactor is under way; what is retired meanwhile goes with the next.
+ * At most one round a reactor is under way; what is retired meanwhile goes with the next. As long
+ * as anything is retired, a round is under way; so running all messages to their end, as the
+ * runtime does when it stops, runs everything that was retired.
  */
 #include "base/check.h"
 #include "base/rt_int.h"
@@ -57,24 +59,4 @@ qsbr_retire(struct qsbr_node *n, void (*fn)(struct qsbr_node *n))
 	if (r->retiring == NULL) {
 		qsbr_round_begin(r);
 	}
-}
-
-void
-qsbr_drain(void)
-{
-	bool any;
-	do {
-		any = false;
-		for (unsigned i = 0; i < rt.count; i++) {
-			struct reactor *r = &rt.reactors[i];
-			struct qsbr_node *round = r->retiring;
-			struct qsbr_node *rest = r->retired;
-			r->retiring = NULL;
-			r->retired = NULL;
-			r->retired_tail = &r->retired;
-			any |= round != NULL || rest != NULL;
-			qsbr_run_all(round);
-			qsbr_run_all(rest);
-		}
-	} while (any);
 }

@@ -4,9 +4,10 @@
  *
  * Start: reserve everything (arrays, heaps, stacks, arena), start helpers and reactor threads,
  * queue main_fn on reactor 0, which is the calling thread. Stop: main_fn has returned, the other
- * fibers have run to their ends, reactors leave their loops, retired nodes are freed, everything is
- * unmapped. The runtime's own memory is mapped, not taken from mem.h: it belongs to no life, and
- * tests that fail the n-th allocation count only those of the code under test.
+ * fibers have run to their ends, reactors leave their loops, the last messages and with them all
+ * retired nodes are handled, everything is unmapped. The runtime's own memory is mapped, not taken
+ * from mem.h: it belongs to no life, and tests that fail the n-th allocation count only those of
+ * the code under test.
  */
 #include <inttypes.h>
 #include <sys/mman.h>
@@ -223,6 +224,22 @@ rt_run_real(unsigned helpers)
 	return err;
 }
 
+/* The reactors have left their loops: handles what was still posted, which may be connections to
+ * free or rounds of reclamation, until nothing posts any more. */
+static void
+rt_settle(void)
+{
+	bool any;
+	do {
+		any = false;
+		for (unsigned i = 0; i < rt.count; i++) {
+			rt_cur = &rt.reactors[i];
+			any |= inbox_run(rt_cur) > 0;
+		}
+	} while (any);
+	rt_cur = NULL;
+}
+
 static int
 rt_run_started(const struct rt_options *opt, fiber_fn *main_fn, void *arg)
 {
@@ -238,9 +255,7 @@ rt_run_started(const struct rt_options *opt, fiber_fn *main_fn, void *arg)
 			fiber_pools_name("fiber_left_over");
 			ASSERT(fiber_pools_used() == 0);
 		}
-		rt_cur = &rt.reactors[0];
-		qsbr_drain();
-		rt_cur = NULL;
+		rt_settle();
 	}
 	return err;
 }

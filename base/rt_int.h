@@ -237,7 +237,4 @@ int sim_run(void) WARN_UNUSED; /* 0 or -ERR_CRASHED */
 int helpers_start(unsigned count) WARN_UNUSED;
 void helpers_stop(void);
 
-/* qsbr.c */
-void qsbr_drain(void); /* at the end, when no fiber is left: runs everything retired */
-
 #endif

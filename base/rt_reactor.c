@@ -180,7 +180,5 @@ reactor_run(struct reactor *r)
 			break;
 		}
 	}
-	/* What was posted before the stop, a connection to free for example, is still done. */
-	inbox_run(r);
 	rt_cur = NULL;
 }
