@@ -1,0 +1,226 @@
+/*
+ * drc.c - replies of calls that must not run twice. Key: client address without port, xid, program,
+ * version, procedure and a hash of the arguments; so a client that comes back by another port is
+ * known, and an xid used again for another call is not mistaken.
+ *
+ * States of an entry: RUNNING (drc_begin) -> DONE (drc_end with a reply) -> reused, oldest first;
+ * RUNNING -> gone (drc_end without). A second copy of a RUNNING call waits for the first.
+ */
+#include "nfsd/drc.h"
+
+#define DRC_SHARDS 16u
+#define DRC_BUCKETS 1024u /* per shard */
+
+enum drc_state { DRC_RUNNING, DRC_DONE };
+
+struct drc_entry {
+	struct drc_entry *next; /* bucket */
+	struct list age;        /* shard->done while DONE */
+	struct fs_origin key;
+	enum drc_state state;
+	uint32_t waiters;
+	bool dropped; /* ended without a reply; the last waiter frees it */
+	uint32_t reply_len;
+	uint8_t reply[FS_REPLY_MAX];
+};
+
+struct drc_shard {
+	struct mutex lock;
+	struct cond changed;
+	struct list done; /* oldest first */
+	uint32_t count;
+	struct drc_entry *buckets[DRC_BUCKETS];
+};
+
+struct drc {
+	uint32_t per_shard_max;
+	struct drc_shard shards[DRC_SHARDS];
+};
+
+int
+drc_create(uint32_t entries_max, struct drc **out)
+{
+	struct drc *d = mem_zalloc(sizeof(*d));
+	if (d == NULL) {
+		return -ENOMEM;
+	}
+	d->per_shard_max = MAX(entries_max / DRC_SHARDS, 1u);
+	for (uint32_t i = 0; i < DRC_SHARDS; i++) {
+		mutex_init(&d->shards[i].lock, RANK_NFSD_DRC);
+		cond_init(&d->shards[i].changed);
+		list_init(&d->shards[i].done);
+	}
+	*out = d;
+	return 0;
+}
+
+void
+drc_destroy(struct drc *d)
+{
+	for (uint32_t i = 0; i < DRC_SHARDS; i++) {
+		for (uint32_t b = 0; b < DRC_BUCKETS; b++) {
+			struct drc_entry *e = d->shards[i].buckets[b];
+			while (e != NULL) {
+				struct drc_entry *next = e->next;
+				mem_free(e);
+				e = next;
+			}
+		}
+	}
+	mem_free(d);
+}
+
+static uint64_t
+drc_hash(const struct fs_origin *key)
+{
+	uint64_t h;
+	memcpy(&h, key->arg_hash, sizeof(h));
+	return h ^ ((uint64_t)key->xid * 0x9e3779b97f4a7c15ull);
+}
+
+static struct drc_shard *
+drc_shard_of(struct drc *d, const struct fs_origin *key)
+{
+	return &d->shards[drc_hash(key) % DRC_SHARDS];
+}
+
+static struct drc_entry **
+drc_bucket_of(struct drc_shard *s, const struct fs_origin *key)
+{
+	return &s->buckets[(drc_hash(key) >> 8) % DRC_BUCKETS];
+}
+
+static bool
+drc_same(const struct fs_origin *a, const struct fs_origin *b)
+{
+	return a->xid == b->xid && a->prog == b->prog && a->vers == b->vers && a->proc == b->proc &&
+	       memcmp(a->addr, b->addr, sizeof(a->addr)) == 0 &&
+	       memcmp(a->arg_hash, b->arg_hash, sizeof(a->arg_hash)) == 0;
+}
+
+static struct drc_entry *
+drc_find(struct drc_shard *s, const struct fs_origin *key)
+{
+	struct drc_entry *e = *drc_bucket_of(s, key);
+	while (e != NULL && !drc_same(&e->key, key)) {
+		e = e->next;
+	}
+	return e;
+}
+
+static void
+drc_unlink(struct drc_shard *s, struct drc_entry *e)
+{
+	struct drc_entry **at = drc_bucket_of(s, &e->key);
+	while (*at != e) {
+		at = &(*at)->next;
+	}
+	*at = e->next;
+	list_remove(&e->age);
+	s->count--;
+}
+
+/* A new RUNNING entry, the oldest DONE one recycled when the shard is full; NULL when nothing can
+ * be recycled. */
+static struct drc_entry *
+drc_insert(struct drc *d, struct drc_shard *s, const struct fs_origin *key)
+{
+	struct drc_entry *e = NULL;
+	list_for_each(item, &s->done)
+	{
+		if (s->count < d->per_shard_max) {
+			break;
+		}
+		struct drc_entry *oldest = list_entry(item, struct drc_entry, age);
+		if (oldest->waiters == 0) {
+			e = oldest;
+			drc_unlink(s, e);
+			break;
+		}
+	}
+	if (e == NULL && s->count < d->per_shard_max) {
+		e = mem_zalloc(sizeof(*e));
+	}
+	if (e == NULL) {
+		return NULL;
+	}
+	*e = (struct drc_entry){.key = *key, .state = DRC_RUNNING};
+	list_init(&e->age);
+	struct drc_entry **bucket = drc_bucket_of(s, key);
+	e->next = *bucket;
+	*bucket = e;
+	s->count++;
+	return e;
+}
+
+/* Waits for the first copy. True: its reply is in out. */
+static bool
+drc_wait(struct drc_shard *s, struct drc_entry *e, uint8_t *out, uint32_t *out_len)
+{
+	e->waiters++;
+	while (e->state == DRC_RUNNING && !e->dropped) {
+		cond_wait(
+		    &s->changed, &s->lock); /* ended by the request that runs: it always ends */
+	}
+	e->waiters--;
+	bool found = !e->dropped;
+	if (found) {
+		memcpy(out, e->reply, e->reply_len);
+		*out_len = e->reply_len;
+	} else if (e->waiters == 0) {
+		mem_free(e);
+	}
+	return found;
+}
+
+struct drc_entry *
+drc_begin(struct drc *d, const struct fs_origin *key, uint8_t out[FS_REPLY_MAX], uint32_t *out_len)
+{
+	struct drc_shard *s = drc_shard_of(d, key);
+	struct drc_entry *e;
+	*out_len = 0;
+	mutex_lock(&s->lock);
+	while ((e = drc_find(s, key)) != NULL) {
+		if (drc_wait(s, e, out, out_len)) {
+			mutex_unlock(&s->lock);
+			return NULL;
+		}
+	}
+	e = drc_insert(d, s, key);
+	mutex_unlock(&s->lock);
+	return e;
+}
+
+void
+drc_end(struct drc *d, struct drc_entry *e, const void *reply, uint32_t len)
+{
+	struct drc_shard *s = drc_shard_of(d, &e->key);
+	mutex_lock(&s->lock);
+	if (len > 0 && len <= FS_REPLY_MAX) {
+		memcpy(e->reply, reply, len);
+		e->reply_len = len;
+		e->state = DRC_DONE;
+		list_push_back(&s->done, &e->age);
+		cond_broadcast(&s->changed);
+	} else {
+		drc_unlink(s, e);
+		e->dropped = true;
+		if (e->waiters == 0) {
+			mem_free(e);
+		} else {
+			cond_broadcast(&s->changed);
+		}
+	}
+	mutex_unlock(&s->lock);
+}
+
+void
+drc_restore(void *drc, const struct fs_origin *key, const void *reply, uint32_t len)
+{
+	uint8_t known[FS_REPLY_MAX];
+	uint32_t known_len;
+	struct drc_entry *e = drc_begin(drc, key, known, &known_len);
+	if (e != NULL) {
+		drc_end(drc, e, reply, len);
+	}
+}

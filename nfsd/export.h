@@ -1,0 +1,65 @@
+/* export.h - the compiled export table and file handles. Private to nfsd/. */
+#ifndef AGATE_NFSD_EXPORT_H
+#define AGATE_NFSD_EXPORT_H
+
+#include "nfsd/nfsd_int.h"
+
+struct export
+{
+	struct nfsd_export spec; /* owned copy */
+	struct nfsd_pool *pool;  /* NULL: dataset not in service */
+	struct fs_ds *ds;        /* reference; NULL as above */
+	uint64_t dataset_guid;
+	uint32_t handle_share; /* what handles carry: 0 for the one export of a whole dataset, else
+				  share_id */
+	uint64_t top_object;   /* subdir's object, or 0 = the dataset's root */
+	uint64_t top_generation;
+};
+
+/* Immutable but for refs. A request holds the table for as long as it runs, so a published change
+ * takes effect with the next call, and removing a pool can wait for the last call that saw it. */
+struct export_table {
+	atomic_uint refs;
+	struct export *exports;
+	uint32_t count;
+	uint32_t
+	    *index; /* open addressing by (dataset_guid, handle_share): position + 1, 0 = empty */
+	uint32_t index_mask;
+	struct nfsd *n;
+};
+
+struct export_table *export_table_get(
+    struct nfsd *n); /* a reference; never NULL after nfsd_start */
+void export_table_put(struct export_table *t) MAY_PARK;
+struct export *export_find(struct export_table *t, uint64_t dataset_guid, uint32_t handle_share);
+/* Compiles n->published against the pools in service and swaps it in. config_lock held. Waits until
+ * the old table is unused when wait. */
+int export_republish(struct nfsd *n, bool wait) WARN_UNUSED MAY_PARK;
+
+/* What one client may do through one export, and as whom. */
+enum export_verdict { EXPORT_OK, EXPORT_NO_RULE, EXPORT_BAD_PORT };
+struct export_access {
+	bool readonly;
+	enum nfsd_squash squash;
+};
+enum export_verdict export_check(
+    const struct export *e, const struct net_addr *peer, struct export_access *out);
+/* Applies the squash to uid, gid and the whole group list. */
+void export_squash(const struct export *e, const struct export_access *a, struct fs_cred *cred);
+
+/* ---- file handles: 48 bytes, authenticated (DESIGN 10.8) ---- */
+#define FH_BYTES 48u
+#define FH_VERSION 1u
+struct fh_parts {
+	uint32_t share;
+	uint64_t dataset_guid, snapshot, object, generation;
+};
+void fh_encode(const struct export *e, uint64_t object, uint64_t generation, uint8_t out[FH_BYTES]);
+/* Shape only; -ERR_BADHANDLE. */
+int fh_decode(const uint8_t *bytes, uint32_t len, struct fh_parts *out) WARN_UNUSED;
+/* -ERR_BADHANDLE: not made by this pool's keys. */
+int fh_verify(const struct export *e, const uint8_t bytes[FH_BYTES]) WARN_UNUSED;
+/* Loads the pool's handle keys from its blob, or makes the first one. */
+int fh_keys_load(struct nfsd_pool *np) WARN_UNUSED MAY_PARK;
+
+#endif
