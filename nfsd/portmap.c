@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include "nfsd/nfsd_int.h"
 
-enum { PMAP_NULL = 0, PMAP_SET = 1, PMAP_UNSET = 2, PMAP_GETPORT = 3, PMAP_DUMP = 4 };
-enum { RPCB_GETADDR = 3, RPCB_DUMP = 4, RPCB_GETVERSADDR = 9 };
+/* Versions 3 and 4 use the numbers of GETPORT and DUMP for GETADDR and DUMP. */
+enum { PMAP_NULL = 0, PMAP_SET = 1, PMAP_UNSET = 2, PMAP_GETPORT = 3, PMAP_DUMP = 4, RPCB_GETVERSADDR = 9 };
 enum { PROTO_TCP = 6, PROTO_UDP = 17 };
 #define RPCB_STRING_MAX 256u
 
@@ -117,7 +117,6 @@ portmap_dump(struct request *r)
 void
 portmap_run(struct request *r)
 {
-	STATIC_ASSERT(PMAP_GETPORT == RPCB_GETADDR && PMAP_DUMP == RPCB_DUMP);
 	switch (r->call.proc) {
 	case PMAP_NULL:
 		break;
