@@ -53,7 +53,7 @@ struct raidz_job {
 	struct raidz_map map;
 	struct raidz_place place[RAIDZ_WIDTH_MAX]; /* where the memory of each column is */
 
-	struct iobuf **buf; /* the data; *buf NULL: to be allocated from ARENA_REPAIR */
+	struct iobuf **buf; /* the data; a scrub points it into its side memory */
 	uint32_t off_bytes, len_bytes;
 	bool poisoned; /* a late drive may write into *buf: exchange it first */
 	raidz_verify_fn *verify;
@@ -86,17 +86,20 @@ bool raidz_job_read(struct raidz_job *j, uint32_t mask) WARN_UNUSED;
 bool raidz_job_verify(struct raidz_job *j) WARN_UNUSED;
 
 /*
- * All buffers or none: a fiber that holds some while it waits for others could wait for a fiber
- * that does the same. Waits for the first only, and only when the job holds none. lens[i] 0 gives
- * NULL. 0, or -ENOMEM after two seconds. May park.
+ * Side memory of a job, from ARENA_REPAIR: count regions. As a rule they share one buffer, so that
+ * a fiber never holds one while it waits for another. Where they are too long for that it is all
+ * buffers or none. 0, or -ENOMEM after two seconds (the second case only). May park.
  */
-int raidz_bufs_get(const struct raidz_job *j, const uint32_t *lens, uint32_t count,
-    struct iobuf **out) WARN_UNUSED;
-void raidz_bufs_put(struct iobuf **bufs, uint32_t count);
-/* The length of the buffer that must replace *buf, 0 when it is fine. */
-uint32_t raidz_job_fresh_len(const struct raidz_job *j);
-/* Makes fresh (NULL: nothing to do) the data buffer; takes it over. */
-void raidz_job_exchange(struct raidz_job *j, struct iobuf *fresh);
+#define RAIDZ_REGIONS_MAX (1 + 2 * RAIDZ_PARITY_MAX)
+struct raidz_space {
+	struct iobuf *buf[RAIDZ_REGIONS_MAX]; /* some NULL */
+	struct raidz_place at[RAIDZ_REGIONS_MAX];
+};
+int raidz_space_get(struct raidz_space *s, const uint32_t *lens, uint32_t count) WARN_UNUSED;
+void raidz_space_put(struct raidz_space *s);
+/* Gives a poisoned read another data buffer, of the same use; not while the job has side memory.
+ * 0, or -ENOMEM after two seconds. May park. */
+int raidz_job_exchange(struct raidz_job *j) WARN_UNUSED;
 
 /* ---- raidz_repair.c, raidz_mirror.c ---- */
 

@@ -8,8 +8,8 @@
  */
 #include "raidz/raidz_int.h"
 
-#define BUFS_WAIT_NS (2 * NSEC_PER_SEC)
-#define BUFS_POLL_NS NSEC_PER_MSEC
+#define MEMORY_WAIT_NS (2 * NSEC_PER_SEC)
+#define MEMORY_POLL_NS NSEC_PER_MSEC
 
 static uint32_t
 columns_of(const struct raidz_map *m, uint32_t drives)
@@ -114,69 +114,76 @@ raidz_job_verify(struct raidz_job *j)
 	return j->verify(j->verify_arg, (*j->buf)->data + j->off_bytes, j->len_bytes);
 }
 
-static int
-bufs_try_get(const uint32_t *lens, uint32_t count, bool wait_first, struct iobuf **out)
+void
+raidz_space_put(struct raidz_space *s)
 {
-	bool wait = wait_first;
+	for (uint32_t i = 0; i < RAIDZ_REGIONS_MAX; i++) {
+		iobuf_unref(s->buf[i]);
+	}
+	*s = (struct raidz_space){0};
+}
+
+/* A buffer for each region; waits for the first only. */
+static int
+space_try_get(struct raidz_space *s, const uint32_t *lens, uint32_t count)
+{
 	for (uint32_t i = 0; i < count; i++) {
-		int err = 0;
-		out[i] = NULL;
-		if (lens[i] > 0) {
-			err = wait ? iobuf_alloc(lens[i], ARENA_REPAIR, &out[i])
-				   : iobuf_try_alloc(lens[i], ARENA_REPAIR, &out[i]);
-			wait = false;
-		}
+		int err = i == 0 ? iobuf_alloc(lens[i], ARENA_REPAIR, &s->buf[i])
+				 : iobuf_try_alloc(lens[i], ARENA_REPAIR, &s->buf[i]);
 		if (err != 0) {
-			out[i] = NULL;
-			raidz_bufs_put(out, i);
+			s->buf[i] = NULL;
+			raidz_space_put(s);
 			return err;
 		}
+		s->at[i] = (struct raidz_place){.buf = s->buf[i]};
 	}
 	return 0;
 }
 
 int
-raidz_bufs_get(const struct raidz_job *j, const uint32_t *lens, uint32_t count, struct iobuf **out)
+raidz_space_get(struct raidz_space *s, const uint32_t *lens, uint32_t count)
 {
-	uint64_t deadline = rt_now_ns() + BUFS_WAIT_NS;
-	bool holding = j->scrub && *j->buf != NULL; /* a scrub's data is ARENA_REPAIR too */
+	uint64_t deadline = rt_now_ns() + MEMORY_WAIT_NS;
+	uint32_t sum = 0;
+	*s = (struct raidz_space){0};
+	ASSERT(count <= RAIDZ_REGIONS_MAX);
+	for (uint32_t i = 0; i < count; i++) {
+		s->at[i].off_bytes = sum;
+		sum += lens[i];
+	}
+	if (sum <= IOBUF_BYTES_MAX) {
+		int err = iobuf_alloc(sum, ARENA_REPAIR, &s->buf[0]);
+		for (uint32_t i = 0; i < count && err == 0; i++) {
+			s->at[i].buf = s->buf[0];
+		}
+		return err;
+	}
 	for (;;) {
-		int err = bufs_try_get(lens, count, !holding, out);
+		int err = space_try_get(s, lens, count);
 		if (err != -ENOMEM || rt_now_ns() >= deadline) {
 			return err;
 		}
-		fiber_sleep(BUFS_POLL_NS);
+		fiber_sleep(MEMORY_POLL_NS);
 	}
 }
 
-void
-raidz_bufs_put(struct iobuf **bufs, uint32_t count)
+int
+raidz_job_exchange(struct raidz_job *j)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		iobuf_unref(bufs[i]);
-		bufs[i] = NULL;
-	}
-}
-
-uint32_t
-raidz_job_fresh_len(const struct raidz_job *j)
-{
-	if (*j->buf == NULL) {
-		return j->len_bytes;
-	}
-	return j->poisoned ? (*j->buf)->cap_bytes : 0;
-}
-
-void
-raidz_job_exchange(struct raidz_job *j, struct iobuf *fresh)
-{
-	if (fresh != NULL) {
-		if (*j->buf != NULL) {
-			iobuf_recount(fresh, (enum arena_use)(*j->buf)->use);
-			iobuf_unref(*j->buf);
+	uint64_t deadline = rt_now_ns() + MEMORY_WAIT_NS;
+	struct iobuf *old = *j->buf;
+	struct iobuf *fresh;
+	while (j->poisoned) {
+		int err = iobuf_try_alloc(old->cap_bytes, (enum arena_use)old->use, &fresh);
+		if (err == 0) {
+			*j->buf = fresh;
+			iobuf_unref(old);
+			j->poisoned = false;
+		} else if (err != -ENOMEM || rt_now_ns() >= deadline) {
+			return err;
+		} else {
+			fiber_sleep(MEMORY_POLL_NS);
 		}
-		*j->buf = fresh;
-		j->poisoned = false;
 	}
-	raidz_job_place_data(j);
+	return 0;
 }

@@ -20,15 +20,34 @@ copy_at(const struct raidz_job *j, uint32_t n)
 	return bit & (second_pass ? j->stale : j->online) & ~j->lost;
 }
 
-/* Gives the job's data a buffer that no late drive can write to. */
+/* A scrub keeps the block and the copy that it compares with in its side memory. */
+struct mirror {
+	struct raidz_job *j;
+	struct raidz_space space;
+	struct raidz_place spare; /* for comparing and reading back */
+};
+
+/* Gives the data a buffer that no late drive can write to. */
 static int
-data_exchange(struct raidz_job *j)
+data_prepare(struct mirror *m)
 {
-	uint32_t len = raidz_job_fresh_len(j);
-	struct iobuf *fresh;
-	int err = raidz_bufs_get(j, &len, 1, &fresh);
+	struct raidz_job *j = m->j;
+	uint32_t lens[2] = {j->len_bytes, j->len_bytes};
+	int err;
+	if (!j->scrub) {
+		err = raidz_job_exchange(j);
+	} else if (m->spare.buf == NULL || j->poisoned) {
+		raidz_space_put(&m->space);
+		m->spare.buf = NULL;
+		err = raidz_space_get(&m->space, lens, 2);
+		*j->buf = m->space.at[0].buf;
+		m->spare = m->space.at[1];
+		j->poisoned = false;
+	} else {
+		err = 0;
+	}
 	if (err == 0) {
-		raidz_job_exchange(j, fresh);
+		raidz_job_place_data(j);
 	}
 	return err;
 }
@@ -36,8 +55,9 @@ data_exchange(struct raidz_job *j)
 /* Asks copy after copy. out_good: the one that is in *buf now; out_wrong: read, but not the data.
  */
 static int
-good_copy_find(struct raidz_job *j, uint32_t *out_good, uint32_t *out_wrong)
+good_copy_find(struct mirror *m, uint32_t *out_good, uint32_t *out_wrong)
 {
+	struct raidz_job *j = m->j;
 	bool tried = false;
 	*out_wrong = 0;
 	for (uint32_t n = 0; n < 2 * j->map.col_count; n++) {
@@ -45,7 +65,7 @@ good_copy_find(struct raidz_job *j, uint32_t *out_good, uint32_t *out_wrong)
 		if (copy == 0) {
 			continue;
 		}
-		int err = data_exchange(j);
+		int err = data_prepare(m);
 		if (err != 0) {
 			return err;
 		}
@@ -59,74 +79,75 @@ good_copy_find(struct raidz_job *j, uint32_t *out_good, uint32_t *out_wrong)
 		}
 		*out_wrong |= copy;
 	}
-	int err = data_exchange(j); /* what the caller gets back is safe from late drives */
+	int err = data_prepare(m); /* what the caller gets back is safe from late drives */
 	return err != 0 ? err : tried ? -ERR_CKSUM : -EIO;
 }
 
-/* Compares all ONLINE copies that weren't looked at with the good one. Returns those that differ.
- */
-static uint32_t
-copies_compare(struct raidz_job *j, uint32_t seen, struct raidz_place spare)
+/* Compares the ONLINE copies that weren't looked at with the good one. Adds to *wrong those that
+ * differ. False: a drive was late and may write into the spare memory now. */
+static bool
+copies_compare(struct mirror *m, uint32_t seen, uint32_t *wrong)
 {
-	uint32_t wrong = 0;
+	struct raidz_job *j = m->j;
 	const uint8_t *good = (*j->buf)->data + j->off_bytes;
-	for (uint32_t c = 0; c < j->map.col_count; c++) {
+	bool usable = true;
+	for (uint32_t c = 0; c < j->map.col_count && usable; c++) {
 		uint32_t copy = j->online & ~j->lost & ~seen & (1u << c);
 		if (copy == 0) {
 			continue;
 		}
-		j->place[c] = spare;
-		bool usable = raidz_job_read(j, copy);
+		j->place[c] = m->spare;
+		usable = raidz_job_read(j, copy);
 		if ((j->have & copy) != 0 && memcmp(good, raidz_job_mem(j, c), j->len_bytes) != 0) {
-			wrong |= copy;
-		}
-		if (!usable) {
-			break; /* a late drive may write into spare */
+			*wrong |= copy;
 		}
 	}
 	raidz_job_place_data(j);
-	return wrong;
+	return usable;
 }
 
 /* After the good copy was found: compare (scrub), count, rewrite. */
-static int
-mirror_repair(struct raidz_job *j, uint32_t good, uint32_t wrong)
+static void
+mirror_repair(struct mirror *m, uint32_t good, uint32_t wrong)
 {
-	bool writable = !j->cols.readonly;
-	if (!j->scrub && (wrong | j->failed) == 0) {
-		return 0;
-	}
-	struct iobuf *side[2]; /* for comparing, for reading back */
-	uint32_t lens[2] = {j->scrub ? j->len_bytes : 0, j->len_bytes};
-	int err = raidz_bufs_get(j, lens, 2, side);
-	if (err != 0) {
-		return j->scrub ? err
-				: 0; /* a read has its data; the repair can wait for a scrub */
-	}
+	struct raidz_job *j = m->j;
+	bool rewrite = !j->cols.readonly;
 	if (j->scrub) {
-		struct raidz_place spare = {.buf = side[0]};
-		wrong |= copies_compare(j, good | wrong | j->failed, spare);
+		rewrite &= copies_compare(m, good | wrong | j->failed, &wrong);
 	}
+	uint32_t columns = (wrong | j->failed) & j->online;
+	columns |= j->scrub ? j->stale : 0;
+	columns &= ~j->lost;
 	j->report.cksum_bad |= raidz_job_drives(j, wrong & j->online);
-	uint32_t rewrite = (wrong | j->failed) & j->online;
-	rewrite |= j->scrub ? j->stale : 0;
-	if (writable) {
-		raidz_job_rewrite(j, rewrite & ~j->lost, (struct raidz_place){.buf = side[1]});
+	if (columns == 0 || !rewrite) {
+		return;
 	}
-	raidz_bufs_put(side, 2);
-	return 0;
+	if (!j->scrub) {
+		/* The data is there; without memory for reading back the repair waits for a scrub.
+		 */
+		if (raidz_space_get(&m->space, &j->len_bytes, 1) != 0) {
+			return;
+		}
+		m->spare = m->space.at[0];
+	}
+	raidz_job_rewrite(j, columns, m->spare);
 }
 
 int
 raidz_mirror_run(struct raidz_job *j, uint32_t attempts)
 {
+	struct mirror m = {.j = j};
 	uint32_t good = 0;
 	uint32_t wrong = 0;
 	int err;
 	do {
 		j->have = 0;
 		j->failed = 0;
-		err = good_copy_find(j, &good, &wrong);
+		err = good_copy_find(&m, &good, &wrong);
 	} while ((err == -EIO || err == -ERR_CKSUM) && --attempts > 0);
-	return err != 0 ? err : mirror_repair(j, good, wrong);
+	if (err == 0) {
+		mirror_repair(&m, good, wrong);
+	}
+	raidz_space_put(&m.space);
+	return err;
 }

@@ -50,7 +50,7 @@ raidz_scrub_block(struct raidz_group *rg, uint64_t sector, uint32_t len_bytes,
     raidz_verify_fn *verify, void *verify_arg, struct raidz_report *out_report)
 {
 	struct raidz_job j;
-	struct iobuf *data = NULL;
+	struct iobuf *data = NULL; /* side memory, gone by the time we return */
 	if (!raidz_block_fits(&rg->cfg, sector, len_bytes)) {
 		return -EINVAL;
 	}
@@ -62,7 +62,6 @@ raidz_scrub_block(struct raidz_group *rg, uint64_t sector, uint32_t len_bytes,
 	int err =
 	    rg->cfg.kind == RAIDZ_KIND_MIRROR ? raidz_mirror_run(&j, 2) : raidz_parity_run(&j, 2);
 	raidz_leave(rg, &j.cols);
-	iobuf_unref(data);
 	*out_report = j.report;
 	return err;
 }

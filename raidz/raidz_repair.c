@@ -27,13 +27,13 @@
  */
 #include "raidz/raidz_int.h"
 
-enum { SIDE_PARITY, SIDE_SAVED, SIDE_FRESH, SIDE_COUNT };
-
 struct round {
 	struct raidz_job *j;
-	struct iobuf *side[SIDE_COUNT];
-	uint32_t replaced; /* data columns that the accepted candidate replaced */
-	bool tried;        /* there was at least one candidate */
+	struct raidz_space space;
+	struct raidz_place *parity; /* what the drives gave; [map.parity], in space */
+	struct raidz_place *saved;  /* replaced columns, then the right parity; likewise */
+	uint32_t replaced;          /* data columns that the accepted candidate replaced */
+	bool tried;                 /* there was at least one candidate */
 };
 
 static uint32_t
@@ -42,21 +42,10 @@ bits_in(uint32_t mask)
 	return (uint32_t)__builtin_popcount(mask);
 }
 
-/* The i-th slot of a side buffer, large enough for any column of the block. */
-static struct raidz_place
-side_slot(const struct round *r, uint32_t side, uint32_t i)
-{
-	return (struct raidz_place){
-	    .buf = r->side[side],
-	    .off_bytes = i * r->j->map.rows * SECTOR_BYTES,
-	};
-}
-
 static uint8_t *
 saved_mem(const struct round *r, uint32_t i)
 {
-	struct raidz_place p = side_slot(r, SIDE_SAVED, i);
-	return p.buf->data + p.off_bytes;
+	return r->saved[i].buf->data + r->saved[i].off_bytes;
 }
 
 static size_t
@@ -163,7 +152,7 @@ wrong_columns(struct round *r)
 		    memcmp(mem[c], raidz_job_mem(j, c), column_bytes(j, c)) != 0) {
 			wrong |= 1u << c;
 		}
-		j->place[c] = side_slot(r, SIDE_SAVED, c);
+		j->place[c] = r->saved[c];
 	}
 	return wrong & j->online;
 }
@@ -215,7 +204,7 @@ round_repair(struct round *r)
 	}
 	uint32_t rewrite = (wrong | (j->failed & j->online)) & ~j->lost;
 	rewrite |= j->scrub ? j->stale & ~j->lost : 0;
-	raidz_job_rewrite(j, rewrite, side_slot(r, SIDE_PARITY, 0));
+	raidz_job_rewrite(j, rewrite, r->parity[0]);
 }
 
 /* The columns of each stage. */
@@ -269,19 +258,34 @@ static int
 round_start(struct raidz_job *j)
 {
 	struct round r = {.j = j};
-	uint32_t side_len = j->map.parity * j->map.rows * SECTOR_BYTES;
-	uint32_t lens[SIDE_COUNT] = {side_len, side_len, raidz_job_fresh_len(j)};
-	int err = raidz_bufs_get(j, lens, SIDE_COUNT, r.side);
+	uint32_t p = j->map.parity;
+	uint32_t lens[RAIDZ_REGIONS_MAX];
+	uint32_t count = 0;
+	int err = j->scrub ? 0 : raidz_job_exchange(j);
 	if (err != 0) {
 		return err;
 	}
-	raidz_job_exchange(j, r.side[SIDE_FRESH]);
-	r.side[SIDE_FRESH] = NULL;
-	for (uint32_t c = 0; c < j->map.parity; c++) {
-		j->place[c] = side_slot(&r, SIDE_PARITY, c);
+	if (j->scrub) {
+		lens[count++] = j->len_bytes;
+	}
+	r.parity = r.space.at + count;
+	r.saved = r.parity + p;
+	for (uint32_t i = 0; i < 2 * p; i++) {
+		lens[count++] = j->map.rows * SECTOR_BYTES;
+	}
+	err = raidz_space_get(&r.space, lens, count);
+	if (err != 0) {
+		return err;
+	}
+	if (j->scrub) {
+		*j->buf = r.space.at[0].buf;
+	}
+	raidz_job_place_data(j);
+	for (uint32_t c = 0; c < p; c++) {
+		j->place[c] = r.parity[c];
 	}
 	err = round_run(&r);
-	raidz_bufs_put(r.side, SIDE_COUNT);
+	raidz_space_put(&r.space);
 	return err;
 }
 
