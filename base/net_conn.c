@@ -10,9 +10,10 @@
  * `shut` afterwards, so one of the two sees the other. A waiter leaves under the guard as well, so
  * that nobody wakes a fiber that has ended.
  *
- * Freeing. net_conn_close runs on the owning reactor, or is posted there. Listeners and datagram
- * sockets have a fiber that may be between two calls when they are closed: they stop at once, but
- * their memory waits in the graveyard for the end of the runtime. They are few.
+ * Freeing. net_conn_close waits out a shutdown that is just returning, and runs on the owning
+ * reactor, or is posted there. Listeners and datagram sockets have a fiber that may be between two
+ * calls when they are closed: they stop at once, but their memory waits in the graveyard for the
+ * end of the runtime. They are few.
  */
 #include "base/net_int.h"
 
@@ -122,6 +123,7 @@ net_conn_init(struct net_conn *c, const struct net_conn_ops *ops)
 	c->ops = ops;
 	atomic_init(&c->reactor, NET_UNBOUND);
 	atomic_init(&c->shut, false);
+	atomic_init(&c->shutters, 0);
 	net_waiter_init(&c->reader);
 	net_waiter_init(&c->writer);
 }
@@ -263,12 +265,13 @@ net_conn_on_readable(struct net_conn *c, void (*fn)(void *arg), void *arg)
 void
 net_conn_shutdown(struct net_conn *c)
 {
-	if (atomic_exchange(&c->shut, true)) {
-		return;
+	atomic_fetch_add(&c->shutters, 1);
+	if (!atomic_exchange(&c->shut, true)) {
+		c->ops->shutdown(c);
+		net_waiter_wake(&c->reader);
+		net_waiter_wake(&c->writer);
 	}
-	c->ops->shutdown(c);
-	net_waiter_wake(&c->reader);
-	net_waiter_wake(&c->writer);
+	atomic_fetch_sub(&c->shutters, 1);
 }
 
 static void
@@ -282,6 +285,10 @@ conn_close_posted(struct rt_msg *m)
 void
 net_conn_close(struct net_conn *c)
 {
+	/* Whom a shutdown wakes may be here before the one that woke it has left. */
+	while (atomic_load(&c->shutters) > 0) {
+		cpu_relax();
+	}
 	ASSERT(c->reader.fiber == NULL && c->writer.fiber == NULL);
 	if (bind_reactor(&c->reactor) != BOUND_OTHER) {
 		c->ops->free(c);

@@ -55,6 +55,7 @@ struct net_conn {
 	struct net_addr peer;           /* [c] */
 	atomic_int reactor;             /* owner, or NET_UNBOUND before the first use */
 	atomic_bool shut;
+	atomic_uint shutters; /* inside net_conn_shutdown now */
 	struct net_waiter reader, writer;
 	void (*readable_fn)(void *arg); /* [r] */
 	void *readable_arg;             /* [r] */

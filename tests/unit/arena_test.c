@@ -251,6 +251,10 @@ queue_main(void *arg)
 	CU_ASSERT(t->next_to_get == 1);
 	CU_ASSERT(iobuf_try_alloc(IOBUF_BYTES_MIN, ARENA_LOG, &small) == -ENOMEM);
 	iobuf_unref(held[1]);
+	fiber_sleep(NSEC_PER_MSEC);
+	/* Almost 2 MiB are free, but the head of the queue wants 2 MiB: nobody passes it. */
+	CU_ASSERT(t->next_to_get == 2);
+	CU_ASSERT(iobuf_try_alloc(IOBUF_BYTES_MIN, ARENA_LOG, &small) == -ENOMEM);
 	for (unsigned i = 0; i < ARRAY_LEN(t->got); i++) {
 		while (t->got[i] == NULL) {
 			fiber_sleep(NSEC_PER_MSEC);
@@ -534,6 +538,36 @@ test_reserves(void)
 	}
 }
 
+/* A reserve whose own zone is full of blocks that were recounted finds memory elsewhere. */
+static void
+spill_main(void *arg)
+{
+	struct iobuf *held[32];
+	struct arena_info info;
+	unsigned count = 0;
+
+	(void)arg;
+	arena_get_info(&info);
+	for (unsigned turn = 0; turn < 2; turn++) {
+		for (uint64_t n = 0; n < info.budget_bytes[ARENA_SYNC]; n += IOBUF_BYTES_MAX) {
+			CU_ASSERT_FATAL(
+			    iobuf_try_alloc(IOBUF_BYTES_MAX, ARENA_SYNC, &held[count]) == 0);
+			iobuf_recount(held[count], ARENA_CACHE);
+			count++;
+		}
+	}
+	while (count > 0) {
+		iobuf_unref(held[--count]);
+	}
+	check_whole();
+}
+
+static void
+test_spill(void)
+{
+	CU_ASSERT(run(true, 2, 19, spill_main, NULL) == 0);
+}
+
 /* Uses keep to their own chunks: a few live dirty pages must not spoil what eviction could free. */
 static void
 grouping_main(void *arg)
@@ -799,6 +833,7 @@ main(int argc, char **argv)
 	    {"reclaim", test_reclaim},
 	    {"pinned", test_pinned},
 	    {"reserves", test_reserves},
+	    {"spill", test_spill},
 	    {"grouping", test_grouping},
 	    {"shortage", test_shortage},
 	    {"stress", test_stress},
