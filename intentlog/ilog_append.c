@@ -33,12 +33,14 @@ append_open(struct ilog *l)
 	return b;
 }
 
-static void
-append_close(struct ilog *l)
+void
+ilog_close_open(struct ilog *l)
 {
-	l->open->closed = true;
-	l->open = NULL;
-	ilog_wake_leader(l);
+	if (l->open != NULL && l->open->record_count > 0) {
+		l->open->closed = true;
+		l->open = NULL;
+		ilog_wake_leader(l);
+	}
 }
 
 /* Memory for the batch up to end_bytes; false: there is none now (what was got stays with the
@@ -67,9 +69,7 @@ append_wait_memory(struct ilog *l)
 	struct iobuf *buf;
 	int err;
 
-	if (l->open != NULL && l->open->record_count > 0) {
-		append_close(l);
-	}
+	ilog_close_open(l);
 	mutex_unlock(&l->mu);
 	err = iobuf_alloc(ILOG_CHUNK_BYTES, ARENA_LOG, &buf);
 	mutex_lock(&l->mu);
@@ -104,7 +104,7 @@ append_room(struct ilog *l, uint32_t rec_bytes, struct ilog_batch **out)
 			return -EIO;
 		}
 		if (b != NULL && !append_fits(b, rec_bytes)) {
-			append_close(l);
+			ilog_close_open(l);
 			continue;
 		}
 		if (b == NULL && l->next_batch - l->acked.batch_seq >= ILOG_SLOTS) {
@@ -214,6 +214,9 @@ ilog_append(struct ilog *l, struct ilog_reservation *r, struct ilog_record *rec,
 	rec->seq = l->next_rec++;
 	b->last_rec = rec->seq;
 	wg_add(&b->copying, 1);
+	if (atomic_load(&l->reserve_waiters) != 0) {
+		ilog_close_open(l); /* what is not written can't be trimmed */
+	}
 	mutex_unlock(&l->mu);
 
 	record_put(b, off, rec, segs, seg_count);

@@ -149,19 +149,19 @@ side_out(struct ilog *l, unsigned side, int status)
 static void
 batch_written(struct ilog *l, struct ilog_batch *b)
 {
-	for (unsigned s = 0; s < l->cfg.side_count; s++) {
+	b->written = true;
+	for (unsigned s = 0; s < l->cfg.side_count && !l->failed; s++) {
 		uint32_t bit = 1u << s;
 
-		if ((b->sides & ~l->sides_out & bit) != 0 && b->ios[s].status != 0) {
-			if (DELIBERATE_BUG("ilog-ignore-side") && l->cfg.side_count > 1) {
-				continue;
-			}
-			side_out(l, s, b->ios[s].status);
+		if ((b->sides & ~l->sides_out & bit) == 0 || b->ios[s].status == 0 ||
+		    DELIBERATE_BUG("ilog-ignore-side")) {
+			continue;
 		}
+		side_out(l, s, b->ios[s].status);
 	}
-	b->written = true;
 	if (l->failed) {
 		ilog_batch_free_chunks(b);
+		return;
 	}
 	ack_ready(l);
 }

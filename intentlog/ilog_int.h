@@ -143,6 +143,10 @@ ilog_in_flight(const struct ilog *l)
 /* ---- ilog.c ---- */
 int ilog_config_check(const struct ilog_config *cfg) WARN_UNUSED;
 
+/* ---- ilog_append.c ---- */
+/* mu held, stays held. What was appended so far will be written, whether or not somebody commits. */
+void ilog_close_open(struct ilog *l);
+
 /* ---- ilog_commit.c ---- */
 void ilog_batch_free_chunks(struct ilog_batch *b);
 /* mu held, stays held. Wake whoever should write next. */

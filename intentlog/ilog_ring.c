@@ -21,7 +21,13 @@
  * is the first batch that must stay. There is a mark for each live txg, about five; if ever more
  * than ILOG_MARKS_MAX, the newest takes over the higher txg and keeps its earlier place: space
  * comes back later, never too early. What isn't acknowledged is never trimmed, its writer still
- * needs it.
+ * needs it. So while somebody waits for space no batch stays open: records that nobody commits
+ * would hold their space for ever.
+ *
+ * A position given out for a root of txg N must name a batch that stays for as long as that root
+ * may be used, which is until more than N is trimmed. When it is the head, the batch that comes
+ * there may hold nothing but late records of N, and would be trimmed with N while those after it
+ * are needed; so the head gets a mark as if it held N + 1.
  *
  * The lock-free fast path of reserve and give, and why no wake-up is lost: a waiter raises
  * reserve_waiters, then looks at claimed; whoever gives lowers claimed, then looks at
@@ -77,6 +83,7 @@ ilog_reserve(struct ilog *l, uint32_t payload_bytes, uint32_t record_count, uint
 	list_push_back(&l->reserve_queue, &w.link);
 	atomic_fetch_add(&l->reserve_waiters, 1);
 	ilog_ring_grant(l);
+	ilog_close_open(l);
 	while (!w.woken && !l->failed && err == 0) {
 		err = cond_wait_until(&w.cond, &l->mu, deadline_ns);
 	}
@@ -196,8 +203,8 @@ ilog_ring_advance_tail(struct ilog *l)
 	}
 	atomic_fetch_sub(&l->claimed_bytes, to->net - l->tail.net);
 	l->tail = *to;
-	/* A mark is gone when the next one starts at or before the tail. */
-	while (gone < l->mark_count) {
+	/* A mark is gone when it is trimmed and the next one starts at or before the tail. */
+	while (gone < l->mark_count && l->marks[gone].txg <= l->trimmed_txg) {
 		const struct ilog_cursor *end =
 		    gone + 1 < l->mark_count ? &l->marks[gone + 1].at : &l->head;
 
@@ -229,6 +236,9 @@ ilog_tail(struct ilog *l, uint64_t root_txg, struct ilog_position *out)
 
 	mutex_lock(&l->mu);
 	at = ring_first_after(l, root_txg);
+	if (at == &l->head) {
+		ring_mark(l, root_txg + 1, at);
+	}
 	if (at->batch_seq < l->tail.batch_seq) {
 		at = &l->tail;
 	}
