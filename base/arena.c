@@ -151,6 +151,15 @@ arena_set_reclaim(uint64_t (*fn)(void *arg, uint64_t want_bytes), void *arg)
 	atomic_store(&a->reclaim, fn);
 }
 
+void *
+arena_reclaim_arg(void)
+{
+	struct arena *a = the_arena;
+
+	ASSERT(a != NULL);
+	return atomic_load(&a->reclaim) != NULL ? atomic_load(&a->reclaim_arg) : NULL;
+}
+
 /* Recounting may take the cache above its limit; the next allocation of anything brings it back. */
 static void
 cache_trim(struct arena *a)

@@ -47,6 +47,8 @@ void iobuf_recount(struct iobuf *b, enum arena_use use);
 /* Asks the holder of evictable clean buffers to let go of at least want_bytes; runs on the allocating
  * fiber, must not park or allocate. One hook; the pool's cache sets it. */
 void arena_set_reclaim(uint64_t (*reclaim)(void *arg, uint64_t want_bytes), void *arg);
+/* The arg of the hook that is set now, NULL when none is: how several pools find the cache they share. */
+void *arena_reclaim_arg(void);
 
 struct arena_info {
 	uint8_t *base;

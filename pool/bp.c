@@ -25,7 +25,8 @@
 #define EMBEDDED_ADDR_BYTES 48u
 #define EMBEDDED_CKSUM_BYTES 32u
 #define EMBEDDED_CRYPTO_BYTES 16u
-STATIC_ASSERT(EMBEDDED_ADDR_BYTES + EMBEDDED_CKSUM_BYTES + EMBEDDED_CRYPTO_BYTES == BP_EMBEDDED_MAX);
+STATIC_ASSERT(
+    EMBEDDED_ADDR_BYTES + EMBEDDED_CKSUM_BYTES + EMBEDDED_CRYPTO_BYTES == BP_EMBEDDED_MAX);
 
 static uint64_t
 prop_field(uint64_t prop, unsigned shift, unsigned bits)
@@ -129,7 +130,8 @@ bp_decode(const struct bp *bp, uint32_t set_count, struct bp_prop *out)
 	    prop.stored_bytes > prop.logical_bytes) {
 		return -ERR_CORRUPT;
 	}
-	if (prop.embedded && (prop.compress == BP_COMPRESS_OFF || prop.stored_bytes != BP_SIZE_UNIT)) {
+	if (prop.embedded &&
+	    (prop.compress == BP_COMPRESS_OFF || prop.stored_bytes != BP_SIZE_UNIT)) {
 		return -ERR_CORRUPT;
 	}
 	if (!prop.embedded) {
@@ -191,8 +193,8 @@ bp_set_embedded(struct bp *bp, const struct bp_prop *prop, const void *payload, 
 	bp_set_prop(bp, &p);
 	memcpy(bp->addr, padded, EMBEDDED_ADDR_BYTES);
 	memcpy(bp->cksum, padded + EMBEDDED_ADDR_BYTES, EMBEDDED_CKSUM_BYTES);
-	memcpy(bp->crypto, padded + EMBEDDED_ADDR_BYTES + EMBEDDED_CKSUM_BYTES,
-	    EMBEDDED_CRYPTO_BYTES);
+	memcpy(
+	    bp->crypto, padded + EMBEDDED_ADDR_BYTES + EMBEDDED_CKSUM_BYTES, EMBEDDED_CRYPTO_BYTES);
 	bp->birth = le64_of(birth_txg);
 	bp->phys_birth = le64_of(birth_txg);
 	return 0;

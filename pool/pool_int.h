@@ -8,6 +8,7 @@
 #include "pool/vdev.h"
 
 struct cache;     /* cache.c */
+struct codec;     /* codec.c */
 struct txgs;      /* txg.c */
 struct datasets;  /* dataset.c */
 struct pool_log_state; /* log.c */
@@ -19,6 +20,8 @@ struct pool {
 	struct uberblock ub;       /* last committed; sync fiber writes, under config_lock */
 	struct space *space;
 	struct cache *cache;
+	uint64_t cache_owner;      /* this pool's part of its keys */
+	struct codec *codec;
 	struct txgs *txgs;
 	struct datasets *datasets; /* the MOS and all datasets */
 	struct pool_log_state *log;
@@ -27,7 +30,9 @@ struct pool {
 	uint64_t timeline, host_id;
 	char host_name[64];
 	bool readonly;
-	atomic_bool suspended;
+	atomic_bool suspended;     /* nothing commits until drives return; block.c and sync.c */
+	atomic_bool closing;       /* give up what waits for drives */
+	atomic_bool config_dirty;  /* membership changed: labels go out with the next commit */
 	atomic_ullong data_errors;
 };
 
@@ -36,6 +41,9 @@ struct pool {
 int pool_engine_create(struct pool *p) WARN_UNUSED MAY_PARK; /* fresh pool: MOS, pool_phys, segment objects, root dataset; commits the first txg */
 int pool_engine_open(struct pool *p) WARN_UNUSED MAY_PARK;   /* from p->ub: reads MOS, space, datasets; -EIO, -ERR_CKSUM, -ERR_CORRUPT: the caller tries an older root */
 int pool_engine_close(struct pool *p, bool clean) MAY_PARK;  /* syncs, marks clean when asked, stops fibers, frees everything but v */
+
+/* Zeroed memory past the point where an operation may fail: waits for it. May park. */
+void *pool_must_alloc(size_t len) MAY_PARK;
 
 /* For status; never waits. */
 void pool_log_figures(struct pool *p, uint64_t *out_ring_bytes, uint64_t *out_used_bytes, bool *out_in_pool);

@@ -1,0 +1,200 @@
+/*
+ * block_read.c - from a block pointer to verified contents.
+ *
+ * Nothing leaves here that its checksum didn't agree with. The copies of a block are tried in
+ * order; one that is bad beyond what its set can rebuild is written again from the copy that was
+ * good (raidz has already repaired what it could). What can't be read at all is counted in
+ * data_errors.
+ *
+ * Two readers of one uncached block both read it; the second cache_put finds the first one's entry.
+ */
+#include "pool/block_int.h"
+
+struct verify_arg {
+	enum bp_cksum kind;
+	uint32_t stored_bytes;
+	const uint8_t *want;
+};
+
+bool
+block_cksum_ok(enum bp_cksum kind, const void *data, uint32_t len, const uint8_t *want)
+{
+	uint8_t got[32];
+
+	cksum_compute(kind, data, len, got);
+	return memcmp(got, want, sizeof(got)) == 0;
+}
+
+static bool
+verify_stored(void *arg, const uint8_t *data, uint32_t len)
+{
+	const struct verify_arg *v = arg;
+
+	return v->stored_bytes <= len && block_cksum_ok(v->kind, data, v->stored_bytes, v->want);
+}
+
+int
+block_read_addr(struct pool *p, const struct bp_addr *a, struct iobuf **buf, uint32_t len_bytes,
+    uint32_t stored_bytes, enum bp_cksum kind, const uint8_t *cksum)
+{
+	struct verify_arg v = {kind, stored_bytes, cksum};
+	struct raidz_report report = {0};
+	int err;
+
+	if (bp_addr_is_gang(a)) {
+		err = gang_read(p, a, *buf, 0, len_bytes);
+		if (err != 0) {
+			return err;
+		}
+		return verify_stored(&v, (*buf)->data, len_bytes) ? 0 : -ERR_CKSUM;
+	}
+	if (DELIBERATE_BUG("pool-read-unverified")) {
+		v.kind = BP_CKSUM_NONE;
+		v.want = (const uint8_t[32]){0};
+	}
+	err = raidz_read(p->v.sets[bp_addr_set(a)].rg, bp_addr_sector(a), len_bytes, buf, 0,
+	    verify_stored, &v, &report);
+	vdev_count_report(&p->v, bp_addr_set(a), &report);
+	return err;
+}
+
+/* The copy at index i was bad though its drives answered: write it again. */
+static void
+copy_repair(struct pool *p, const struct bp_addr *a, struct iobuf *buf, uint32_t len_bytes)
+{
+	struct raidz_block b = {.sector = bp_addr_sector(a), .len_bytes = len_bytes, .buf = buf};
+
+	if (p->readonly || bp_addr_is_gang(a)) {
+		return;
+	}
+	if (raidz_write(p->v.sets[bp_addr_set(a)].rg, &b, 1, ARENA_REPAIR) == 0) {
+		log_notice("copy_repaired pool=%s set=%u sector=%llu", p->name, bp_addr_set(a),
+		    (unsigned long long)bp_addr_sector(a));
+	}
+}
+
+/* Stored contents into *buf (whole sectors), from the first good copy. */
+static int
+stored_read(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struct iobuf **buf)
+{
+	uint32_t len = ALIGN_UP(prop->stored_bytes, SECTOR_BYTES);
+	uint32_t copies = bp_copies(bp);
+	uint32_t bad = 0;
+	int err = -EIO;
+
+	for (uint32_t i = 0; i < copies; i++) {
+		int one = block_read_addr(
+		    p, &bp->addr[i], buf, len, prop->stored_bytes, prop->cksum, bp->cksum);
+
+		if (one == 0) {
+			memset((*buf)->data + prop->stored_bytes, 0, len - prop->stored_bytes);
+			for (uint32_t j = 0; j < i; j++) {
+				if ((bad >> j & 1) != 0) {
+					copy_repair(p, &bp->addr[j], *buf, len);
+				}
+			}
+			return 0;
+		}
+		if (one == -ERR_CKSUM) {
+			bad |= 1u << i;
+			err = -ERR_CKSUM;
+		}
+	}
+	return err;
+}
+
+static int
+read_embedded(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struct iobuf *buf)
+{
+	uint8_t payload[BP_EMBEDDED_MAX];
+	uint32_t len = bp_get_embedded(bp, payload);
+
+	return codec_expand(p->codec, prop->compress, payload, len, buf->data, prop->logical_bytes);
+}
+
+static int
+read_compressed(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struct iobuf *buf)
+{
+	struct iobuf *stored;
+	int err = iobuf_alloc(ALIGN_UP(prop->stored_bytes, SECTOR_BYTES), ARENA_CACHE, &stored);
+
+	if (err != 0) {
+		return err;
+	}
+	err = stored_read(p, bp, prop, &stored);
+	if (err == 0) {
+		err = codec_expand(p->codec, prop->compress, stored->data, prop->stored_bytes,
+		    buf->data, prop->logical_bytes);
+	}
+	iobuf_unref(stored);
+	return err;
+}
+
+static int
+read_into(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struct iobuf **buf)
+{
+	if (prop->embedded) {
+		return read_embedded(p, bp, prop, *buf);
+	}
+	if (prop->stored_bytes < prop->logical_bytes) {
+		return read_compressed(p, bp, prop, *buf);
+	}
+	return stored_read(p, bp, prop, buf);
+}
+
+struct iobuf *
+block_peek(struct pool *p, const struct bp *bp)
+{
+	struct cache_key key;
+
+	if (bp_copies(bp) == 0) {
+		return NULL;
+	}
+	key = block_cache_key(p, bp);
+	return cache_get(p->cache, &key);
+}
+
+int
+block_read(struct pool *p, const struct bp *bp, uint32_t flags, struct iobuf **out)
+{
+	struct cache_key key;
+	struct bp_prop prop;
+	struct iobuf *buf;
+	int err;
+
+	if (bp_is_hole(bp)) {
+		return -ENOENT;
+	}
+	buf = block_peek(p, bp);
+	if (buf != NULL) {
+		*out = buf;
+		return 0;
+	}
+	err = bp_decode(bp, p->v.set_count, &prop);
+	if (err != 0) {
+		goto count;
+	}
+	err = iobuf_alloc(prop.logical_bytes, ARENA_CACHE, &buf);
+	if (err != 0) {
+		return err;
+	}
+	err = read_into(p, bp, &prop, &buf);
+	if (err != 0) {
+		iobuf_unref(buf);
+		goto count;
+	}
+	if (!prop.embedded && (flags & BLOCK_READ_NOCACHE) == 0) {
+		key = block_cache_key(p, bp);
+		cache_put(p->cache, &key, buf);
+	}
+	*out = buf;
+	return 0;
+count:
+	if (err != -ENOMEM) {
+		atomic_fetch_add(&p->data_errors, 1);
+		log_error("read_failed pool=%s set=%u sector=%llu birth=%llu err=%s", p->name,
+		    bp_addr_set(&bp->addr[0]), (unsigned long long)bp_addr_sector(&bp->addr[0]),
+		    (unsigned long long)bp_birth(bp), err_str(err));
+	}
+	return err;
+}

@@ -1,0 +1,341 @@
+/*
+ * gang.c - blocks that no free run could hold. A header of one sector names up to GANG_CHILDREN_MAX
+ * pieces, in order; the last piece may be a gang itself. Each copy of a block gangs for itself.
+ *
+ * Pieces and header are written and recorded at once, each with a checksum of its own, so that
+ * scrub needs not know about gangs; the checksum of the block is over the assembled contents, as of
+ * any other.
+ */
+#include "pool/block_int.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define GANG_DEPTH_MAX 8u
+
+/* As if the field itself were zero. */
+static void
+header_cksum(const struct gang_header *h, struct self_cksum *out)
+{
+	static const struct self_cksum zero;
+	XXH3_state_t state;
+	XXH128_canonical_t c;
+
+	(void)XXH3_128bits_reset(&state);
+	(void)XXH3_128bits_update(&state, h, offsetof(struct gang_header, cksum));
+	(void)XXH3_128bits_update(&state, &zero, sizeof(zero));
+	XXH128_canonicalFromHash(&c, XXH3_128bits_digest(&state));
+	memcpy(out->b, c.digest, sizeof(out->b));
+}
+
+/* The longest run up to len that can be had, halving. */
+static int
+piece_alloc(struct pool *p, uint64_t txg, enum space_class cls, uint64_t avoid, uint32_t *len,
+    struct bp_addr *out)
+{
+	uint32_t try = *len;
+
+	if (try > SECTOR_BYTES && BUGGIFY("pool-gang-small-pieces")) {
+		try = ALIGN_UP(try / 3, SECTOR_BYTES);
+	}
+	for (;;) {
+		int err = space_alloc(p->space, txg, cls, try, avoid, out);
+
+		if (err != -ENOSPC || try == SECTOR_BYTES) {
+			*len = try;
+			return err;
+		}
+		try = ALIGN_UP(try / 2, SECTOR_BYTES);
+	}
+}
+
+static void
+piece_fill(struct bp *bp, uint64_t txg, const uint8_t *data, uint32_t len)
+{
+	struct bp_prop prop = {
+	    .stored_bytes = len, .logical_bytes = len, .cksum = BP_CKSUM_XXH3, .type = OBJ_GANG};
+
+	bp_set_prop(bp, &prop);
+	bp->birth = le64_of(txg);
+	bp->phys_birth = le64_of(txg);
+	cksum_compute(prop.cksum, data, len, bp->cksum);
+}
+
+static int
+extent_write_recorded(struct pool *p, uint64_t txg, const struct extent *e)
+{
+	uint8_t cksum[32];
+	int err = extents_write(p, e, 1);
+
+	if (err == 0) {
+		cksum_compute(BP_CKSUM_XXH3, e->buf->data + e->off_bytes, e->len_bytes, cksum);
+		block_record(p, txg, &e->addr, e->len_bytes, BP_CKSUM_XXH3, cksum);
+	}
+	return err;
+}
+
+/* One piece of src, written; *src moves on. */
+static int
+piece_write(struct pool *p, uint64_t txg, struct gang_source *src, enum space_class cls,
+    uint64_t avoid, struct bp *out)
+{
+	uint32_t len = src->len_bytes;
+	struct extent e = {.buf = src->buf, .off_bytes = src->off_bytes};
+	int err = piece_alloc(p, txg, cls, avoid, &len, &out->addr[0]);
+
+	if (err != 0) {
+		return err;
+	}
+	piece_fill(out, txg, src->buf->data + src->off_bytes, len);
+	e.addr = out->addr[0];
+	e.len_bytes = len;
+	err = extent_write_recorded(p, txg, &e);
+	if (err != 0) {
+		space_unalloc(p->space, &out->addr[0]);
+		return err;
+	}
+	src->off_bytes += len;
+	src->len_bytes -= len;
+	return 0;
+}
+
+static void
+pieces_free(struct pool *p, uint64_t txg, const struct gang_header *h, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		(void)block_free(p, txg, &h->child[i]);
+	}
+}
+
+static int gang_write_depth(struct pool *p, uint64_t txg, const struct gang_source *src,
+    enum space_class cls, uint64_t avoid, struct bp_addr *out_addr, uint64_t *out_sectors,
+    uint32_t depth);
+
+static int
+pieces_write(struct pool *p, uint64_t txg, const struct gang_source *whole, enum space_class cls,
+    uint64_t avoid, struct gang_header *h, uint64_t *sectors, uint32_t depth)
+{
+	struct gang_source src = *whole;
+	uint32_t n = 0;
+	int err = 0;
+
+	while (src.len_bytes > 0 && err == 0) {
+		struct bp child = {0};
+
+		if (n == GANG_CHILDREN_MAX - 1) {
+			uint64_t below = 0;
+
+			err = gang_write_depth(
+			    p, txg, &src, cls, avoid, &child.addr[0], &below, depth + 1);
+			piece_fill(&child, txg, src.buf->data + src.off_bytes, src.len_bytes);
+			*sectors += below;
+			src.len_bytes = 0;
+		} else {
+			err = piece_write(p, txg, &src, cls, avoid, &child);
+			*sectors += err == 0 ? bp_sectors(&child) : 0;
+		}
+		if (err == 0) {
+			h->child[n++] = child;
+		}
+	}
+	h->child_count = le32_of(n);
+	if (err != 0) {
+		pieces_free(p, txg, h, n);
+	}
+	return err;
+}
+
+static int
+gang_write_depth(struct pool *p, uint64_t txg, const struct gang_source *src, enum space_class cls,
+    uint64_t avoid, struct bp_addr *out_addr, uint64_t *out_sectors, uint32_t depth)
+{
+	struct extent e = {.len_bytes = SECTOR_BYTES};
+	struct gang_header *h;
+	uint64_t sectors = 0;
+	int err;
+
+	if (depth == GANG_DEPTH_MAX) {
+		return -ENOSPC;
+	}
+	err = space_alloc(p->space, txg, cls, SECTOR_BYTES, avoid, &e.addr);
+	if (err != 0) {
+		return err;
+	}
+	err = block_sync_buf(SECTOR_BYTES, &e.buf);
+	if (err != 0) {
+		space_unalloc(p->space, &e.addr);
+		return err;
+	}
+	h = (struct gang_header *)(void *)e.buf->data;
+	memset(h, 0, sizeof(*h));
+	err = pieces_write(p, txg, src, cls, avoid, h, &sectors, depth);
+	if (err != 0) {
+		goto unalloc;
+	}
+	h->magic = le64_of(GANG_MAGIC);
+	h->txg = le64_of(txg);
+	h->len_bytes = le32_of(src->len_bytes);
+	h->pool_guid = p->v.pool_guid;
+	header_cksum(h, &h->cksum);
+	err = extent_write_recorded(p, txg, &e);
+	if (err != 0) {
+		pieces_free(p, txg, h, le32_get(h->child_count));
+		goto unalloc;
+	}
+	*out_addr = bp_addr_make(
+	    bp_addr_set(&e.addr), bp_addr_asize(&e.addr), bp_addr_sector(&e.addr), true);
+	*out_sectors = sectors + bp_addr_asize(&e.addr);
+	iobuf_unref(e.buf);
+	return 0;
+unalloc:
+	space_unalloc(p->space, &e.addr);
+	iobuf_unref(e.buf);
+	return err;
+}
+
+int
+gang_write(struct pool *p, uint64_t txg, const struct gang_source *src, enum space_class cls,
+    uint64_t avoid_sets, struct bp_addr *out_addr, uint64_t *out_sectors)
+{
+	return gang_write_depth(p, txg, src, cls, avoid_sets, out_addr, out_sectors, 0);
+}
+
+/* ---- reading ---- */
+
+struct header_want {
+	const struct pool *p;
+};
+
+static bool
+header_ok(void *arg, const uint8_t *data, uint32_t len)
+{
+	const struct header_want *want = arg;
+	const struct gang_header *h = (const struct gang_header *)(const void *)data;
+	struct self_cksum sum;
+
+	if (len != sizeof(*h) || le64_get(h->magic) != GANG_MAGIC) {
+		return false;
+	}
+	if (memcmp(&h->pool_guid, &want->p->v.pool_guid, sizeof(h->pool_guid)) != 0) {
+		return false;
+	}
+	header_cksum(h, &sum);
+	return memcmp(&sum, &h->cksum, sizeof(sum)) == 0;
+}
+
+/* A validated header in a buffer of its own. */
+static int
+header_read(struct pool *p, const struct bp_addr *a, struct iobuf **out)
+{
+	struct header_want want = {p};
+	struct raidz_report report = {0};
+	const struct gang_header *h;
+	struct iobuf *buf;
+	uint64_t sum = 0;
+	int err;
+
+	if (bp_addr_set(a) >= p->v.set_count) {
+		return -ERR_CORRUPT;
+	}
+	err = iobuf_alloc(SECTOR_BYTES, ARENA_CACHE, &buf);
+	if (err != 0) {
+		return err;
+	}
+	err = raidz_read(p->v.sets[bp_addr_set(a)].rg, bp_addr_sector(a), SECTOR_BYTES, &buf, 0,
+	    header_ok, &want, &report);
+	vdev_count_report(&p->v, bp_addr_set(a), &report);
+	if (err != 0) {
+		goto fail;
+	}
+	h = (const struct gang_header *)(const void *)buf->data;
+	err = -ERR_CORRUPT;
+	if (le32_get(h->child_count) == 0 || le32_get(h->child_count) > GANG_CHILDREN_MAX) {
+		goto fail;
+	}
+	for (uint32_t i = 0; i < le32_get(h->child_count); i++) {
+		struct bp_prop prop;
+
+		if (bp_decode(&h->child[i], p->v.set_count, &prop) != 0 || prop.embedded ||
+		    bp_copies(&h->child[i]) != 1 || prop.stored_bytes != prop.logical_bytes ||
+		    prop.stored_bytes % SECTOR_BYTES != 0) {
+			goto fail;
+		}
+		sum += prop.logical_bytes;
+	}
+	if (sum != le32_get(h->len_bytes)) {
+		goto fail;
+	}
+	*out = buf;
+	return 0;
+fail:
+	iobuf_unref(buf);
+	return err;
+}
+
+static int
+child_read(struct pool *p, const struct bp *child, struct iobuf *buf, uint32_t off, uint32_t len)
+{
+	struct iobuf *piece;
+	int err = iobuf_alloc(len, ARENA_CACHE, &piece);
+
+	if (err != 0) {
+		return err;
+	}
+	err = block_read_addr(p, &child->addr[0], &piece, len, len, BP_CKSUM_XXH3, child->cksum);
+	if (err == 0) {
+		memcpy(buf->data + off, piece->data, len);
+	}
+	iobuf_unref(piece);
+	return err;
+}
+
+int
+gang_read(struct pool *p, const struct bp_addr *a, struct iobuf *buf, uint32_t off_bytes,
+    uint32_t len_bytes)
+{
+	const struct gang_header *h;
+	struct iobuf *hbuf;
+	uint32_t done = 0;
+	int err = header_read(p, a, &hbuf);
+
+	if (err != 0) {
+		return err;
+	}
+	h = (const struct gang_header *)(const void *)hbuf->data;
+	if (le32_get(h->len_bytes) != len_bytes) {
+		err = -ERR_CORRUPT;
+	}
+	for (uint32_t i = 0; err == 0 && i < le32_get(h->child_count); i++) {
+		struct bp_prop prop;
+
+		err = bp_decode(&h->child[i], p->v.set_count, &prop);
+		if (err == 0) {
+			err =
+			    child_read(p, &h->child[i], buf, off_bytes + done, prop.logical_bytes);
+			done += prop.logical_bytes;
+		}
+	}
+	iobuf_unref(hbuf);
+	return err;
+}
+
+uint64_t
+gang_free_children(struct pool *p, uint64_t txg, const struct bp_addr *a)
+{
+	const struct gang_header *h;
+	struct iobuf *hbuf;
+	uint64_t sectors = 0;
+	int err = header_read(p, a, &hbuf);
+
+	if (err != 0) {
+		log_error("gang_leaked pool=%s set=%u sector=%llu err=%s", p->name, bp_addr_set(a),
+		    (unsigned long long)bp_addr_sector(a), err_str(err));
+		return 0;
+	}
+	h = (const struct gang_header *)(const void *)hbuf->data;
+	for (uint32_t i = 0; i < le32_get(h->child_count); i++) {
+		sectors += block_free(p, txg, &h->child[i]);
+	}
+	iobuf_unref(hbuf);
+	return sectors;
+}
