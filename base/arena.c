@@ -23,6 +23,7 @@
 #include "base/arena_int.h"
 
 #include <errno.h>
+#include "base/bug.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/rt_int.h"
@@ -355,7 +356,8 @@ iobuf_try_alloc(uint32_t len_bytes, enum arena_use use, struct iobuf **out)
 		return -EINVAL;
 	}
 	order = order_for(len_bytes);
-	if (!budget_enter(a, use, (uint64_t)IOBUF_BYTES_MIN << order)) {
+	if (BUGGIFY("arena_try_alloc_fails") ||
+	    !budget_enter(a, use, (uint64_t)IOBUF_BYTES_MIN << order)) {
 		return -ENOMEM;
 	}
 	b = block_get(a, use, order);

@@ -65,7 +65,8 @@ void net_conn_close(struct net_conn *c);
 int net_udp_open(const char *host, uint16_t port, struct net_udp **out) WARN_UNUSED;
 /* Bytes received; what doesn't fit into len is cut off. -ECANCELED after net_udp_close. One receiver. */
 int64_t net_udp_recv(struct net_udp *u, void *buf, uint32_t len, struct net_addr *out_from) WARN_UNUSED MAY_PARK;
-/* From any reactor. len; -EAGAIN when the socket is full; -EMSGSIZE and other errno of sendto(2). */
+/* From any reactor. Sent by the receiving fiber to where the last datagram came from, it leaves from
+ * the address that one was sent to. len; -EAGAIN when the socket is full; -EMSGSIZE and other errno of sendto(2). */
 int64_t net_udp_send(struct net_udp *u, const void *buf, uint32_t len, const struct net_addr *to) WARN_UNUSED;
 void net_udp_addr(const struct net_udp *u, struct net_addr *out);
 /* From any reactor. A waiting or later recv returns -ECANCELED; u stays valid for that until the runtime ends. */

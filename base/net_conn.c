@@ -18,6 +18,7 @@
 #include "base/net_int.h"
 
 #include <errno.h>
+#include <string.h>
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/rt_int.h"
@@ -437,7 +438,12 @@ net_udp_recv(struct net_udp *u, void *buf, uint32_t len, struct net_addr *out_fr
 		if (atomic_load(&u->closed)) {
 			return -ECANCELED;
 		}
-		n = u->ops->try_recv(u, buf, len, out_from, &retry_ns);
+		u->local_known = false;
+		n = u->ops->try_recv(
+		    u, (struct iovec){.iov_base = buf, .iov_len = len}, out_from, &retry_ns);
+		if (n >= 0) {
+			u->last_from = *out_from;
+		}
 		if (n != -EAGAIN) {
 			return n;
 		}
@@ -445,13 +451,35 @@ net_udp_recv(struct net_udp *u, void *buf, uint32_t len, struct net_addr *out_fr
 	}
 }
 
+/* A machine with several addresses must answer from the one that was asked: clients drop other
+ * answers. So what goes back to where the last datagram came from leaves from where that one
+ * arrived. */
+static const struct net_addr *
+udp_reply_from(const struct net_udp *u, const struct net_addr *to)
+{
+	const struct net_addr *last = &u->last_from;
+	bool reply = atomic_load(&u->reactor) == (int)rt_reactor_self() && u->local_known &&
+		     memcmp(to->ip, last->ip, sizeof(to->ip)) == 0 && to->port == last->port &&
+		     to->scope == last->scope;
+
+	return reply ? &u->last_local : NULL;
+}
+
 int64_t
 net_udp_send(struct net_udp *u, const void *buf, uint32_t len, const struct net_addr *to)
 {
-	int64_t n;
+	/* An iovec is not const, but nobody writes through this one. */
+	union {
+		const void *in;
+		void *out;
+	} bytes = {.in = buf};
+	int64_t n = -ECANCELED;
 
 	atomic_fetch_add(&u->senders, 1);
-	n = atomic_load(&u->closed) ? -ECANCELED : u->ops->send(u, buf, len, to);
+	if (!atomic_load(&u->closed)) {
+		n = u->ops->send(u, (struct iovec){.iov_base = bytes.out, .iov_len = len}, to,
+		    udp_reply_from(u, to));
+	}
 	atomic_fetch_sub(&u->senders, 1);
 	return n;
 }

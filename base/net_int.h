@@ -88,11 +88,13 @@ void net_listener_init(struct net_listener *l, const struct net_listener_ops *op
 
 struct net_udp_ops {
 	int (*bind)(struct net_udp *u);
-	/* -EAGAIN: the backend wakes the receiver, or it looks again at *out_retry_ns. */
-	int64_t (*try_recv)(struct net_udp *u, void *buf, uint32_t len, struct net_addr *out_from,
+	/* Fills in out_from and, if it can, last_local. -EAGAIN: the backend wakes the receiver, or
+	 * it looks again at *out_retry_ns. */
+	int64_t (*try_recv)(struct net_udp *u, struct iovec into, struct net_addr *out_from,
 	    uint64_t *out_retry_ns);
-	int64_t (*send)(
-	    struct net_udp *u, const void *buf, uint32_t len, const struct net_addr *to);
+	/* from: the local address to send from, of which the port is ignored; NULL: any. */
+	int64_t (*send)(struct net_udp *u, struct iovec what, const struct net_addr *to,
+	    const struct net_addr *from);
 	void (*stop)(struct net_udp *u);
 	void (*unbind)(struct net_udp *u);
 	void (*free)(struct net_udp *u);
@@ -101,6 +103,9 @@ struct net_udp_ops {
 struct net_udp {
 	const struct net_udp_ops *ops; /* [c] */
 	struct net_addr addr;          /* [c] */
+	struct net_addr last_from;     /* [r] who sent what was received last, */
+	struct net_addr last_local;    /* [r] and to which address of ours */
+	bool local_known;              /* [r] */
 	atomic_int reactor;
 	atomic_bool closed;
 	atomic_uint senders; /* inside send now; the descriptor is closed when there is none */

@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include "base/bug.h"
 #include "base/check.h"
 #include "base/mem.h"
 
@@ -319,7 +320,7 @@ sim_conn_try_read(struct net_conn *c, void *buf, uint32_t len)
 		inbox_expect(s);
 		return -EAGAIN;
 	}
-	n = MIN(n, len);
+	n = BUGGIFY("net_one_byte_reads") ? 1 : MIN(n, len);
 	r = rt_random_u64();
 	if (r % 8 == 0) {
 		n = 1 + (uint32_t)((r >> 8) % n);

@@ -14,7 +14,7 @@
 
 struct sim_datagram {
 	struct list link;
-	struct net_addr from;
+	struct net_addr from, to;
 	uint64_t due_ns;
 	uint32_t len_bytes;
 	uint8_t data[];
@@ -69,7 +69,7 @@ sim_udp_bind(struct net_udp *u)
 
 static int64_t
 sim_udp_try_recv(
-    struct net_udp *u, void *buf, uint32_t len, struct net_addr *out_from, uint64_t *out_retry_ns)
+    struct net_udp *u, struct iovec into, struct net_addr *out_from, uint64_t *out_retry_ns)
 {
 	struct sim_udp *s = sim_udp_of(u);
 	struct sim_datagram *d = inbox_earliest(s);
@@ -82,9 +82,11 @@ sim_udp_try_recv(
 		*out_retry_ns = d->due_ns;
 		return -EAGAIN;
 	}
-	n = MIN(len, d->len_bytes);
-	memcpy(buf, d->data, n);
+	n = (uint32_t)MIN(into.iov_len, d->len_bytes);
+	memcpy(into.iov_base, d->data, n);
 	*out_from = d->from;
+	u->last_local = d->to;
+	u->local_known = true;
 	list_remove(&d->link);
 	s->inbox_count--;
 	mem_free(d);
@@ -93,24 +95,26 @@ sim_udp_try_recv(
 
 /* No memory is a lost datagram. */
 static void
-sim_udp_deliver(struct sim_udp *to, const struct net_addr *from, const void *buf, uint32_t len)
+sim_udp_deliver(
+    struct sim_udp *far, struct iovec what, const struct net_addr *to, const struct net_addr *from)
 {
 	struct sim_datagram *d;
 
-	if (to->inbox_count >= INBOX_MAX) {
+	if (far->inbox_count >= INBOX_MAX) {
 		return;
 	}
-	d = mem_zalloc(sizeof(*d) + len);
+	d = mem_zalloc(sizeof(*d) + what.iov_len);
 	if (d == NULL) {
 		return;
 	}
 	d->from = *from;
+	d->to = *to;
 	d->due_ns = rt_now_ns() + sim_net_delay_ns();
-	d->len_bytes = len;
-	memcpy(d->data, buf, len);
-	list_push_back(&to->inbox, &d->link);
-	to->inbox_count++;
-	net_waiter_wake(&to->udp.receiver);
+	d->len_bytes = (uint32_t)what.iov_len;
+	memcpy(d->data, what.iov_base, what.iov_len);
+	list_push_back(&far->inbox, &d->link);
+	far->inbox_count++;
+	net_waiter_wake(&far->udp.receiver);
 }
 
 static struct sim_udp *
@@ -128,25 +132,26 @@ sim_udp_find(struct sim_net *n, const struct net_addr *dst)
 }
 
 static int64_t
-sim_udp_send(struct net_udp *u, const void *buf, uint32_t len, const struct net_addr *to)
+sim_udp_send(
+    struct net_udp *u, struct iovec what, const struct net_addr *to, const struct net_addr *from)
 {
 	struct sim_net *n = sim_net_get();
 	struct sim_udp *far = sim_udp_find(n, to);
-	struct net_addr from = n->client;
+	struct net_addr src = from != NULL ? *from : n->client;
 	uint64_t r = rt_random_u64();
 
-	if (len > DATAGRAM_BYTES_MAX) {
+	if (what.iov_len > DATAGRAM_BYTES_MAX) {
 		return -EMSGSIZE;
 	}
-	from.port = u->addr.port;
+	src.port = u->addr.port;
 	if (far == NULL || r % 100 < n->lost_percent) {
-		return len;
+		return (int64_t)what.iov_len;
 	}
-	sim_udp_deliver(far, &from, buf, len);
+	sim_udp_deliver(far, what, to, &src);
 	if ((r >> 32) % 100 < n->dup_percent) {
-		sim_udp_deliver(far, &from, buf, len);
+		sim_udp_deliver(far, what, to, &src);
 	}
-	return len;
+	return (int64_t)what.iov_len;
 }
 
 static void

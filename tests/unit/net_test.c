@@ -325,6 +325,21 @@ test_echo_tcp(void)
 	}
 }
 
+/* With all rare paths on. */
+static void
+test_echo_buggify(void)
+{
+	uint64_t seed = unit_seed(300);
+
+	bug_set_buggify(100);
+	for (unsigned turn = 1; turn < TURNS; turn++) {
+		struct echo e = {0};
+
+		CU_ASSERT(run_turn(turn, seed, echo_main, &e) == 0);
+	}
+	bug_set_buggify(0);
+}
+
 static void
 test_echo_unix(void)
 {
@@ -852,6 +867,40 @@ test_udp(void)
 	}
 }
 
+/* An answer comes from the address that was asked. */
+static void
+udp_reply_main(void *arg)
+{
+	static const char *const servers[] = {NULL, "0.0.0.0"};
+	struct net_addr to, from, self;
+	char buf[8];
+
+	(void)arg;
+	for (unsigned i = 0; i < ARRAY_LEN(servers); i++) {
+		struct net_udp *server, *client;
+
+		CU_ASSERT_FATAL(net_udp_open(servers[i], 0, &server) == 0);
+		CU_ASSERT_FATAL(net_udp_open("127.0.0.1", 0, &client) == 0);
+		net_udp_addr(server, &self);
+		CU_ASSERT_FATAL(net_addr_parse("127.9.9.9", self.port, &to) == 0);
+		CU_ASSERT(net_udp_send(client, "ask", 3, &to) == 3);
+		CU_ASSERT(net_udp_recv(server, buf, sizeof(buf), &from) == 3);
+		CU_ASSERT(net_udp_send(server, "answer", 6, &from) == 6);
+		CU_ASSERT(net_udp_recv(client, buf, sizeof(buf), &from) == 6);
+		CU_ASSERT(memcmp(from.ip, to.ip, sizeof(to.ip)) == 0 && from.port == to.port);
+		net_udp_close(server);
+		net_udp_close(client);
+	}
+}
+
+static void
+test_udp_reply(void)
+{
+	for (unsigned turn = 0; turn < TURNS; turn++) {
+		CU_ASSERT(run_turn(turn, 950, udp_reply_main, NULL) == 0);
+	}
+}
+
 /* ---- only in the simulation ---- */
 
 static void
@@ -996,6 +1045,7 @@ main(int argc, char **argv)
 	    {"addr_sockaddr", test_addr_sockaddr},
 	    {"addr_random", test_addr_random},
 	    {"echo_tcp", test_echo_tcp},
+	    {"echo_buggify", test_echo_buggify},
 	    {"echo_unix", test_echo_unix},
 	    {"unix", test_unix},
 	    {"deadlines", test_deadlines},
@@ -1005,6 +1055,7 @@ main(int argc, char **argv)
 	    {"idle", test_idle},
 	    {"listen_fd", test_listen_fd},
 	    {"udp", test_udp},
+	    {"udp_reply", test_udp_reply},
 	    {"sim_knobs", test_sim_knobs},
 	    {"sim_repeats", test_sim_repeats},
 	    {"sim_crash", test_sim_crash},
