@@ -1,7 +1,8 @@
 /* raidz_rig.c - see raidz_rig.h. */
 #include "tests/unit/raidz_rig.h"
 
-#include <CUnit/CUnit.h>
+#include <CUnit/Basic.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -161,9 +162,58 @@ rig_drives(const struct rig_block *b)
 }
 
 void
+rig_faults_set(struct rig *r, uint32_t drive, struct kb_sim_faults f)
+{
+	kb_sim_set_faults(r->medium[drive], &f);
+}
+
+void
+rig_column_set(struct rig *r, uint32_t col, enum raidz_col_state state)
+{
+	raidz_group_set_column(r->rg, col, r->drive[col], state);
+}
+
+/* Both are given by drive mask. */
+bool
+rig_same(uint32_t got, uint32_t want)
+{
+	if (got != want) {
+		printf("mask %#x, expected %#x\n", got, want);
+	}
+	return got == want;
+}
+
+uint64_t
+rig_count_io(struct rig *r, bool writes)
+{
+	uint64_t n = 0;
+	for (uint32_t c = 0; c < r->cfg.width; c++) {
+		struct kb_counters k;
+		kb_get_counters(r->drive[c], &k);
+		n += writes ? k.writes : k.reads;
+	}
+	return n;
+}
+
+void
 rig_sim(uint64_t seed, fiber_fn *fn, void *arg)
 {
 	struct rt_options opt = {
 	    .reactors = 2, .sim = true, .seed = seed, .arena_bytes = 256 << 20};
 	CU_ASSERT_EQUAL(rt_run(&opt, fn, arg), 0);
+}
+
+unsigned
+rig_run_scenarios(const struct rig_scenario *list, size_t count, uint64_t seed)
+{
+	unsigned failed = 0;
+	for (size_t i = 0; i < count; i++) {
+		unsigned before = CU_get_number_of_failures();
+		rig_sim(seed + i, list[i].fn, NULL);
+		if (CU_get_number_of_failures() != before) {
+			printf("scenario %s, seed %" PRIu64 "\n", list[i].name, seed + i);
+			failed++;
+		}
+	}
+	return failed;
 }

@@ -44,8 +44,21 @@ bool rig_rot(struct rig *r, const struct rig_block *b, uint32_t drive, uint64_t 
 uint8_t *rig_snapshot(struct rig *r, const struct rig_block *b, size_t *out_len);
 uint32_t rig_drives(const struct rig_block *b); /* drives the block lies on */
 uint64_t rig_random(uint64_t *state);
+void rig_faults_set(struct rig *r, uint32_t drive, struct kb_sim_faults f);
+void rig_column_set(struct rig *r, uint32_t col, enum raidz_col_state state);
+/* Compares masks and prints them when they differ. */
+bool rig_same(uint32_t got, uint32_t want);
+/* I/Os of all drives so far. */
+uint64_t rig_count_io(struct rig *r, bool writes);
 
 /* Runs fn(arg) in the simulation with two reactors; a failed start is a failed assertion. */
 void rig_sim(uint64_t seed, fiber_fn *fn, void *arg);
+
+struct rig_scenario {
+	const char *name;
+	fiber_fn *fn;
+};
+/* Each in a runtime of its own; prints name and seed of those that fail. Returns how many. */
+unsigned rig_run_scenarios(const struct rig_scenario *list, size_t count, uint64_t seed);
 
 #endif
