@@ -71,6 +71,9 @@ fiber_live(void *arg)
 	fiber_ctx_arrived(&f->ctx, &rt.reactors[f->reactor].loop);
 	for (;;) {
 		f->fn(f->arg);
+#ifdef AGATE_DEBUG
+		ASSERT(f->held_count == 0);
+#endif
 		f->ended = true;
 		fiber_suspend(&rt.reactors[f->reactor]);
 	}
@@ -128,7 +131,7 @@ fiber_pools_stop(struct reactor *r)
 {
 	for (unsigned cls = 0; cls < FIBER_CLASSES; cls++) {
 		struct fiber_pool *p = &r->pools[cls];
-		if (FIBER_CHECK_MARGIN && p->touched > 0) {
+		if (p->touched > 0 && log_enabled(LOG_DEBUG)) {
 			fiber_pool_report(r, cls);
 		}
 		for (uint32_t i = 0; i < p->touched; i++) {

@@ -35,8 +35,8 @@ static const char *const level_text[] = {
     [LOG_ERROR] = "error",
 };
 
-static bool
-log_wanted(enum log_level level)
+bool
+log_enabled(enum log_level level)
 {
 	int min = atomic_load_explicit(&level_min, memory_order_relaxed);
 	if (min < 0) {
@@ -82,7 +82,7 @@ log_note_dropped(void)
 void
 log_line(enum log_level level, const char *fmt, ...)
 {
-	if (!log_wanted(level) || atomic_load(&sink_fd) < 0) {
+	if (!log_enabled(level) || atomic_load(&sink_fd) < 0) {
 		return;
 	}
 	uint64_t now = rt_now_ns();

@@ -6,6 +6,7 @@
 #ifndef AGATE_BASE_LOG_H
 #define AGATE_BASE_LOG_H
 
+#include <stdbool.h>
 #include "base/compiler.h"
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_NOTICE, LOG_WARN, LOG_ERROR };
@@ -13,6 +14,8 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_NOTICE, LOG_WARN, LOG_ERROR };
 void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Lines below level are not formatted at all. Default LOG_INFO; in the simulation LOG_WARN. */
 void log_set_level(enum log_level level);
+/* Whether a line of this level would be formatted: for facts that are dear to gather. */
+bool log_enabled(enum log_level level);
 /* fd to write to, set non-blocking by the caller; -1 = nowhere. */
 void log_set_fd(int fd);
 

@@ -78,7 +78,8 @@ void fiber_maybe_yield(void) MAY_PARK;
 /*
  * The primitive below locks and drives: a fiber has one wake token. fiber_park returns at once if
  * the token is there, and takes it; callers loop on their own condition. fiber_wake may be called
- * from any thread, also before the park.
+ * from any thread, also before the park. Waits of sync.h use the same token: whoever awaits a completion
+ * checks for it before each park, and doesn't count on a token that came before another wait.
  */
 struct fiber *fiber_self(void); /* NULL outside fibers */
 void fiber_park(void) MAY_PARK;
@@ -87,7 +88,8 @@ void fiber_wake(struct fiber *f);
 
 /* ---- below the fibers: only for base/ itself, for drive backends and for the simulator ---- */
 
-/* A timer of the reactor that armed it. fn runs on the reactor's loop, not in a fiber; never parks. */
+/* A timer of the reactor that armed it; zeroed before its first use. Arming one that is armed moves it. fn
+ * runs on the reactor's loop, not in a fiber; never parks; may arm and free t. */
 struct rt_timer {
 	uint64_t deadline_ns;
 	void (*fn)(struct rt_timer *t);
@@ -106,7 +108,9 @@ struct rt_msg {
 void rt_post(unsigned reactor, struct rt_msg *m);
 
 /* Something to poll each turn of the current reactor; poll returns how many events it handled.
- * wants_poll: true while there is work outstanding that only polling finds (keeps the reactor awake). */
+ * wants_poll: true while there is work outstanding that only polling finds (keeps the reactor awake,
+ * at first spinning, after 100 us in naps of 20 us). Both run on the loop and never park. poll may
+ * remove its own poller, no other; added and removed on the same reactor. */
 struct rt_poller {
 	struct list link;
 	unsigned (*poll)(struct rt_poller *p);

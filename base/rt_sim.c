@@ -21,7 +21,6 @@
 #define SIM_WINDOW_MAX 16u
 #define SIM_STEP_NS_MIN 50u
 #define SIM_STEP_NS_SPREAD 2000u
-#define SIM_POLL_NS 1000u
 /* After main_fn has returned the others may run so many steps to their ends. */
 #define SIM_STEPS_TO_END_MAX 1000000u
 
@@ -50,10 +49,11 @@ sim_fire_timers(void)
 	}
 }
 
+/* Work that only polling finds counts as well, until the end: then it is nobody's any more. */
 static bool
 sim_runnable(struct reactor *r)
 {
-	return r->runq_len > 0 || !inbox_empty(r);
+	return r->runq_len > 0 || !inbox_empty(r) || (!rt.main_done && reactor_wants_poll(r));
 }
 
 /* One of the runnable reactors, each as likely; NULL: none. */
@@ -107,28 +107,11 @@ sim_step(struct reactor *r)
 	}
 }
 
-static bool
-sim_poll_idle(void)
-{
-	bool wanted = false;
-	for (unsigned i = 0; i < rt.count; i++) {
-		rt_cur = &rt.reactors[i];
-		if (reactor_wants_poll(rt_cur)) {
-			wanted = true;
-			reactor_poll_all(rt_cur);
-		}
-	}
-	return wanted;
-}
-
 /* Nothing can run: let time pass. */
 static void
 sim_advance(void)
 {
 	uint64_t next = timers_next(timers_of(&rt.reactors[0]));
-	if (sim_poll_idle()) {
-		next = MIN(next, rt.sim_now_ns + SIM_POLL_NS);
-	}
 	if (next == RT_FOREVER) {
 		fiber_pools_name("sim_deadlock");
 		check_failed(

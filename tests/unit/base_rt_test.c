@@ -234,7 +234,7 @@ test_spawn_limits(void)
 }
 
 /* Calls itself until its frames reach depth bytes below top; frames differ much between builds. */
-__attribute__((noinline, noclone)) static unsigned
+__attribute__((noinline)) static unsigned
 stack_eat(const volatile unsigned char *above, uintptr_t top, size_t depth)
 {
 	volatile unsigned char frame[512];

@@ -408,6 +408,38 @@ sem_order_main(void *arg)
 }
 
 static void
+giving_up_fiber(void *arg)
+{
+	struct sem_world *w = arg;
+	atomic_fetch_add(&w->next, 1);
+	UNIT_CHECK(sem_take_until(&w->s, 5, rt_now_ns() + 50000) == -ETIMEDOUT);
+	wg_done(&w->wg);
+}
+
+/* When the large one in front gives up, the small one behind it is served at once. */
+static void
+sem_give_up_main(void *arg)
+{
+	struct sem_world *w = arg;
+	sem_init_units(&w->s, 3);
+	wg_init(&w->wg);
+	wg_add(&w->wg, 1);
+	fiber_spawn_wait(0, FIBER_SYNC, "giving up", giving_up_fiber, w);
+	while (atomic_load(&w->next) == 0) {
+		fiber_yield();
+	}
+	sem_take(&w->s, 3);
+	wg_wait(&w->wg);
+}
+
+static void
+test_sem_give_up(void)
+{
+	struct sem_world w;
+	run_both(sem_give_up_main, &w, sizeof(w));
+}
+
+static void
 test_sem_order(void)
 {
 	struct sem_world w;
@@ -666,6 +698,7 @@ static const struct unit_test tests[] = {
     {"cond and waitgroup", test_cond},
     {"sem", test_sem},
     {"sem order", test_sem_order},
+    {"sem give up", test_sem_give_up},
     {"chan", test_chan},
     {"chan close", test_chan_close},
 #ifdef AGATE_DEBUG
