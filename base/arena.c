@@ -321,11 +321,28 @@ iobuf_open(struct iobuf *b, enum arena_use use)
 	return b;
 }
 
+/* Passes the first gate, however long it takes. */
+static void
+budget_pass(struct arena *a, enum arena_use use, uint64_t bytes)
+{
+	if (!budget_enter(a, use, bytes)) {
+		budget_wait(a, use, bytes);
+	}
+}
+
+/* Passes the second one. */
+static struct iobuf *
+block_pass(struct arena *a, enum arena_use use, unsigned order)
+{
+	struct iobuf *b = block_get(a, use, order);
+
+	return iobuf_open(likely(b != NULL) ? b : block_wait(a, use, order), use);
+}
+
 int
 iobuf_alloc(uint32_t len_bytes, enum arena_use use, struct iobuf **out)
 {
 	struct arena *a = the_arena;
-	struct iobuf *b;
 	unsigned order;
 
 	ASSERT(a != NULL && use < ARENA_USES);
@@ -333,14 +350,31 @@ iobuf_alloc(uint32_t len_bytes, enum arena_use use, struct iobuf **out)
 		return -EINVAL;
 	}
 	order = order_for(len_bytes);
-	if (!budget_enter(a, use, (uint64_t)IOBUF_BYTES_MIN << order)) {
-		budget_wait(a, use, (uint64_t)IOBUF_BYTES_MIN << order);
+	budget_pass(a, use, (uint64_t)IOBUF_BYTES_MIN << order);
+	*out = block_pass(a, use, order);
+	return 0;
+}
+
+int
+iobuf_alloc_many(const uint32_t *len_bytes, unsigned count, enum arena_use use, struct iobuf **out)
+{
+	struct arena *a = the_arena;
+	uint64_t sum = 0;
+
+	ASSERT(a != NULL && use < ARENA_USES);
+	for (unsigned i = 0; i < count; i++) {
+		if (len_bytes[i] > IOBUF_BYTES_MAX) {
+			return -EINVAL;
+		}
+		sum += (uint64_t)IOBUF_BYTES_MIN << order_for(len_bytes[i]);
 	}
-	b = block_get(a, use, order);
-	if (unlikely(b == NULL)) {
-		b = block_wait(a, use, order);
+	if (sum > a->budget[use].limit_bytes) {
+		return -EINVAL;
 	}
-	*out = iobuf_open(b, use);
+	budget_pass(a, use, sum);
+	for (unsigned i = 0; i < count; i++) {
+		out[i] = block_pass(a, use, order_for(len_bytes[i]));
+	}
 	return 0;
 }
 

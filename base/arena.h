@@ -37,7 +37,14 @@ struct iobuf {
 /* Returns 0 and a buffer with one reference and undefined contents; -EINVAL len > IOBUF_BYTES_MAX.
  * Waits while the budget of use is spent. May park. */
 int iobuf_alloc(uint32_t len_bytes, enum arena_use use, struct iobuf **out) WARN_UNUSED MAY_PARK;
-/* The same without waiting: -ENOMEM instead. */
+/*
+ * Several buffers whose budget is taken at once. Who needs a second buffer of a use while holding the
+ * first must ask this way: fibers that each hold one and wait for another may wait for each other.
+ * -EINVAL also when the sum of the capacities exceeds the budget of use. May park.
+ */
+int iobuf_alloc_many(const uint32_t *len_bytes, unsigned count, enum arena_use use,
+    struct iobuf **out) WARN_UNUSED MAY_PARK;
+/* The same as iobuf_alloc without waiting: -ENOMEM instead. */
 int iobuf_try_alloc(uint32_t len_bytes, enum arena_use use, struct iobuf **out) WARN_UNUSED;
 struct iobuf *iobuf_ref(struct iobuf *b);
 void iobuf_unref(struct iobuf *b); /* any thread; the last one returns it; NULL is fine */

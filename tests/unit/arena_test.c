@@ -274,6 +274,58 @@ test_queue(void)
 	CU_ASSERT(t.next_to_get == ARRAY_LEN(t.got));
 }
 
+/* ---- several at once ---- */
+
+#define MANY_FIBERS 40u
+
+/* Three pairs fit. Taken one by one, four large halves would fill the budget and all wait. */
+static void
+many_fiber(void *arg)
+{
+	static const uint32_t lens[] = {IOBUF_BYTES_MAX / 2, 5000};
+	struct waitgroup *wg = arg;
+	struct iobuf *b[ARRAY_LEN(lens)];
+
+	for (unsigned round = 0; round < 20; round++) {
+		CU_ASSERT_FATAL(iobuf_alloc_many(lens, ARRAY_LEN(lens), ARENA_RECV, b) == 0);
+		CU_ASSERT(b[0]->cap_bytes == IOBUF_BYTES_MAX / 2 && b[1]->cap_bytes == 8192);
+		memset(b[1]->data, 1, b[1]->cap_bytes);
+		fiber_yield();
+		iobuf_unref(b[0]);
+		iobuf_unref(b[1]);
+	}
+	wg_done(wg);
+}
+
+static void
+many_main(void *arg)
+{
+	static const uint32_t over[] = {IOBUF_BYTES_MAX, IOBUF_BYTES_MAX, 1};
+	struct iobuf *b[ARRAY_LEN(over)];
+	struct waitgroup wg;
+
+	(void)arg;
+	CU_ASSERT(iobuf_alloc_many(over, 3, ARENA_LOG, b) == -EINVAL);
+	CU_ASSERT(
+	    iobuf_alloc_many((const uint32_t[]){IOBUF_BYTES_MAX + 1}, 1, ARENA_LOG, b) == -EINVAL);
+	CU_ASSERT(iobuf_alloc_many(over, 0, ARENA_LOG, b) == 0);
+	wg_init(&wg);
+	wg_add(&wg, MANY_FIBERS);
+	for (unsigned i = 0; i < MANY_FIBERS; i++) {
+		fiber_spawn_wait(i % rt_reactor_count(), FIBER_REQUEST, "many", many_fiber, &wg);
+	}
+	wg_wait(&wg);
+	check_whole();
+}
+
+static void
+test_many(void)
+{
+	for (unsigned turn = 0; turn < 6; turn++) {
+		CU_ASSERT(run(turn > 1, 1 + turn % 3, turn, many_main, NULL) == 0);
+	}
+}
+
 /* ---- a cache that gives way ---- */
 
 struct cache {
@@ -830,6 +882,7 @@ main(int argc, char **argv)
 	    {"sizes", test_sizes},
 	    {"model", test_model},
 	    {"queue", test_queue},
+	    {"many", test_many},
 	    {"reclaim", test_reclaim},
 	    {"pinned", test_pinned},
 	    {"reserves", test_reserves},
