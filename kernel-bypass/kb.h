@@ -27,6 +27,7 @@ struct kb_info {
 	enum kb_backend backend;
 	uint64_t size_bytes;            /* rounded down to a sector */
 	uint32_t physical_sector_bytes; /* what the drive says; I/O is always in SECTOR_BYTES */
+	uint32_t logical_sector_bytes;  /* 512 or 4096: what its partition table counts in */
 	bool volatile_cache;            /* has a write cache that a power cut empties */
 	bool discard;                   /* understands discard */
 	bool rotational;

@@ -158,6 +158,22 @@ uint64_t kb_sysfs_number(const char *dir, const char *name); /* 0 when there is 
 /* Fills in id, model, serial, rotational, ... of the block device dev. Blocks. */
 void kb_sysfs_identify(uint64_t dev, struct kb_info *info);
 
+/* kb_open.c: what kind of drive an open descriptor is; fills in info. Blocks. -EINVAL: it is none.
+ */
+int kb_look(const char *path, int fd, struct kb_info *info, bool *out_in_memory) WARN_UNUSED;
+
+/* kb_gpt.c, kb_content.c: what is on a drive */
+
+#define KB_EDGE_BYTES (1u << 20) /* first and last so much of a drive is not the pool's */
+struct kb_edges {
+	const uint8_t *head; /* KB_EDGE_BYTES from the start */
+	const uint8_t *tail; /* KB_EDGE_BYTES to the end */
+	uint64_t size_bytes; /* of the drive, >= 2 * KB_EDGE_BYTES */
+};
+enum kb_gpt_look { KB_GPT_NONE, KB_GPT_OURS, KB_GPT_FOREIGN };
+enum kb_gpt_look kb_gpt_look(const struct kb_edges *e);
+enum kb_content kb_content_of(const struct kb_edges *e, char *out_what, size_t what_len);
+
 /* The backends' own open: fd becomes the drive's (closed by it, also on failure). */
 int kb_aio_open(int fd, const struct kb_info *info, struct kb_drive **out) WARN_UNUSED;
 int kb_file_open(

@@ -14,7 +14,6 @@
 #include "kernel-bypass/kb_int.h"
 
 #define OPEN_TIMEOUT_MS 8000u
-#define OPEN_TIMEOUT_NVME_MS 2000u
 
 struct open_call {
 	const char *path;
@@ -39,7 +38,7 @@ open_set_id_file(struct kb_info *info, int fd)
 	}
 	size_t len = MIN((size_t)n, sizeof(real) - 1);
 	real[len] = '\0';
-	if (len < sizeof(info->id) - 5) {
+	if (len <= 120) {
 		snprintf(info->id, sizeof(info->id), "file:%.120s", real);
 		return;
 	}
@@ -47,8 +46,7 @@ open_set_id_file(struct kb_info *info, int fd)
 	    (unsigned long long)XXH3_64bits(real, len), real + len - 100);
 }
 
-/* Data of an image should not be in the page cache as well; where the file system can't, so be it.
- */
+/* Data should not be in the page cache as well; where the file system can't, so be it. */
 static void
 open_set_direct(int fd)
 {
@@ -60,56 +58,63 @@ open_set_direct(int fd)
 }
 
 static int
-open_look_at_file(struct open_call *c, const struct stat *st)
+look_at_file(int fd, const struct stat *st, struct kb_info *info, bool *out_in_memory)
 {
 	struct statfs fs;
 
-	if (fstatfs(c->fd, &fs) != 0) {
+	if (fstatfs(fd, &fs) != 0) {
 		return -errno;
 	}
-	c->in_memory = fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC;
-	c->info.backend = KB_BACKEND_FILE;
-	c->info.size_bytes = ALIGN_DOWN((uint64_t)st->st_size, (uint64_t)SECTOR_BYTES);
-	c->info.physical_sector_bytes = SECTOR_BYTES;
-	c->info.volatile_cache = !c->in_memory;
-	c->info.discard = true;
-	snprintf(c->info.model, sizeof(c->info.model), "image file");
-	open_set_id_file(&c->info, c->fd);
-	if (!c->in_memory) {
-		open_set_direct(c->fd);
-	}
+	*out_in_memory = fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC;
+	info->backend = KB_BACKEND_FILE;
+	info->size_bytes = ALIGN_DOWN((uint64_t)st->st_size, (uint64_t)SECTOR_BYTES);
+	info->physical_sector_bytes = SECTOR_BYTES;
+	info->logical_sector_bytes = 512;
+	info->volatile_cache = !*out_in_memory;
+	info->discard = true;
+	snprintf(info->model, sizeof(info->model), "image file");
+	open_set_id_file(info, fd);
 	return 0;
 }
 
 static int
-open_look_at_device(struct open_call *c, const struct stat *st)
+look_at_device(int fd, const struct stat *st, struct kb_info *info)
 {
 	uint64_t size = 0;
 	unsigned physical = 0;
+	int logical = 0;
 
-	if (ioctl(c->fd, BLKGETSIZE64, &size) != 0 || ioctl(c->fd, BLKPBSZGET, &physical) != 0) {
+	if (ioctl(fd, BLKGETSIZE64, &size) != 0 || ioctl(fd, BLKPBSZGET, &physical) != 0 ||
+	    ioctl(fd, BLKSSZGET, &logical) != 0) {
 		return -errno;
 	}
-	c->info.backend = KB_BACKEND_AIO;
-	c->info.size_bytes = ALIGN_DOWN(size, (uint64_t)SECTOR_BYTES);
-	c->info.physical_sector_bytes = physical;
-	kb_sysfs_identify(st->st_rdev, &c->info);
-	open_set_direct(c->fd);
-	return 0;
+	info->backend = KB_BACKEND_AIO;
+	info->size_bytes = ALIGN_DOWN(size, (uint64_t)SECTOR_BYTES);
+	info->physical_sector_bytes = physical;
+	info->logical_sector_bytes = (uint32_t)logical;
+	kb_sysfs_identify(st->st_rdev, info);
+	return logical == 512 || logical == 4096 ? 0 : -EINVAL;
 }
 
-static int
-open_look(struct open_call *c)
+int
+kb_look(const char *path, int fd, struct kb_info *info, bool *out_in_memory)
 {
 	struct stat st;
+	int err = -EINVAL;
 
-	if (fstat(c->fd, &st) != 0) {
+	memset(info, 0, sizeof(*info));
+	snprintf(info->path, sizeof(info->path), "%s", path);
+	info->timeout_ms = OPEN_TIMEOUT_MS;
+	*out_in_memory = false;
+	if (fstat(fd, &st) != 0) {
 		return -errno;
 	}
 	if (S_ISREG(st.st_mode)) {
-		return open_look_at_file(c, &st);
+		err = look_at_file(fd, &st, info, out_in_memory);
+	} else if (S_ISBLK(st.st_mode)) {
+		err = look_at_device(fd, &st, info);
 	}
-	return S_ISBLK(st.st_mode) ? open_look_at_device(c, &st) : -EINVAL;
+	return err == 0 && info->size_bytes == 0 ? -EINVAL : err;
 }
 
 /* O_EXCL without O_CREAT means something for block devices only: not mounted, not held. */
@@ -141,12 +146,11 @@ open_blocking(void *arg)
 			return;
 		}
 	}
-	c->err = open_look(c);
-	if (c->err == 0 && c->info.size_bytes == 0) {
-		c->err = -EINVAL;
-	}
+	c->err = kb_look(c->path, c->fd, &c->info, &c->in_memory);
 	if (c->err != 0) {
 		close(c->fd);
+	} else if (!c->in_memory) {
+		open_set_direct(c->fd);
 	}
 }
 
@@ -177,8 +181,6 @@ kb_open(const char *path, int fd, bool exclusive, struct kb_drive **out)
 {
 	struct open_call c = {.path = path, .fd = fd, .exclusive = exclusive};
 
-	snprintf(c.info.path, sizeof(c.info.path), "%s", path);
-	c.info.timeout_ms = OPEN_TIMEOUT_MS;
 	offload(open_blocking, &c);
 	if (c.err != 0) {
 		return open_error(c.err);

@@ -416,6 +416,7 @@ kb_sim_open(struct kb_sim_medium *m, struct kb_drive **out)
 	    .backend = KB_BACKEND_SIM,
 	    .size_bytes = m->size_bytes,
 	    .physical_sector_bytes = SECTOR_BYTES,
+	    .logical_sector_bytes = 512,
 	    .discard = true,
 	    .timeout_ms = SIM_TIMEOUT_MS,
 	};
