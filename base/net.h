@@ -63,7 +63,8 @@ void net_conn_shutdown(struct net_conn *c); /* wakes all that wait on it; any re
 void net_conn_close(struct net_conn *c);
 
 int net_udp_open(const char *host, uint16_t port, struct net_udp **out) WARN_UNUSED;
-/* Bytes received; what doesn't fit into len is cut off. -ECANCELED after net_udp_close. One receiver. */
+/* Bytes received; what doesn't fit into len is cut off. -ECANCELED after net_udp_close; other
+ * errno of recvmsg(2) when they don't stop. One receiver. */
 int64_t net_udp_recv(struct net_udp *u, void *buf, uint32_t len, struct net_addr *out_from) WARN_UNUSED MAY_PARK;
 /* From any reactor. Sent by the receiving fiber to where the last datagram came from, it leaves from
  * the address that one was sent to. len; -EAGAIN when the socket is full; -EMSGSIZE and other errno of sendto(2). */

@@ -1,7 +1,7 @@
 /*
  * net_conn.c - the part of streams, listeners and datagram sockets that real and simulated ones
  * share: who waits, who is woken, who owns. The backends (net_fd.c, net_udp.c, net_sim*.c) offer
- * calls that never wait, and report events; all parking is here.
+ * calls that don't wait for the peer, and report events; that waiting is here.
  *
  * A connection is bound to the reactor that uses it first: its reads, writes and events happen on
  * that reactor's thread only, so that no event can slip in between "nothing there" and the park,
@@ -73,9 +73,10 @@ enum bound { BOUND_FIRST, BOUND_MINE, BOUND_OTHER };
 static enum bound
 bind_reactor(atomic_int *reactor)
 {
-	int self = (int)rt_reactor_self();
-	int owner = NET_UNBOUND;
+	int owner = NET_UNBOUND, self;
 
+	ASSERT(rt_cur != NULL); /* helper threads have no sockets */
+	self = (int)rt_cur->id;
 	if (atomic_compare_exchange_strong(reactor, &owner, self)) {
 		return BOUND_FIRST;
 	}
@@ -458,9 +459,9 @@ static const struct net_addr *
 udp_reply_from(const struct net_udp *u, const struct net_addr *to)
 {
 	const struct net_addr *last = &u->last_from;
-	bool reply = atomic_load(&u->reactor) == (int)rt_reactor_self() && u->local_known &&
-		     memcmp(to->ip, last->ip, sizeof(to->ip)) == 0 && to->port == last->port &&
-		     to->scope == last->scope;
+	bool reply = rt_cur != NULL && atomic_load(&u->reactor) == (int)rt_cur->id &&
+		     u->local_known && memcmp(to->ip, last->ip, sizeof(to->ip)) == 0 &&
+		     to->port == last->port && to->scope == last->scope;
 
 	return reply ? &u->last_local : NULL;
 }

@@ -316,6 +316,8 @@ accept_failed(struct fd_listener *f, int e)
 		fiber_sleep(ACCEPT_PAUSE_NS);
 		return 0;
 	case EBADF:
+	case ENOTSOCK:
+	case EOPNOTSUPP:
 	case EINVAL: /* what shutdown does to a listening socket */
 		f->ready = false;
 		return atomic_load(&f->listener.closed) ? -ECANCELED : -e;

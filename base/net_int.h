@@ -14,6 +14,7 @@
 
 #define NET_UNBOUND (-1)
 #define NET_BACKLOG 512
+#define NET_UNIX_CONNECT_NS (5 * NSEC_PER_SEC) /* how long a full backlog is waited for */
 
 /* A place where one fiber waits. */
 struct net_waiter {

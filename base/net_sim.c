@@ -737,5 +737,5 @@ net_sim_connect(const char *host, uint16_t port, uint64_t deadline_ns, struct ne
 int
 net_sim_connect_unix(const char *path, struct net_conn **out)
 {
-	return sim_connect(NULL, path, RT_FOREVER, out);
+	return sim_connect(NULL, path, rt_now_ns() + NET_UNIX_CONNECT_NS, out);
 }

@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include "base/mem.h"
 
+#define ERRORS_MAX 16u
+
 struct fd_udp {
 	struct net_udp udp;
 	struct rt_fdwatch watch; /* [r] */
@@ -117,6 +119,8 @@ fd_udp_try_recv(
 {
 	struct fd_udp *f = fd_udp_of(u);
 
+	unsigned errors = 0;
+
 	(void)out_retry_ns;
 	while (f->ready && !atomic_load(&u->closed)) {
 		struct sockaddr_storage ss;
@@ -136,8 +140,11 @@ fd_udp_try_recv(
 		} else if (n >= 0 && net_addr_decode(&ss, msg.msg_namelen, out_from) == 0) {
 			control_decode(&msg, u);
 			return n;
+		} else if (n < 0 && ++errors > ERRORS_MAX) {
+			return -errno;
 		}
-		/* Other errors are news about some datagram sent earlier, fetched by the call. */
+		/* An error is, as a rule, news about a datagram sent earlier: the call fetched it.
+		 */
 	}
 	return -EAGAIN;
 }

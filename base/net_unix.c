@@ -9,8 +9,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define CONNECT_WAIT_NS (5 * NSEC_PER_SEC)
-
 static int
 unix_addr(const char *path, struct sockaddr_un *out)
 {
@@ -124,7 +122,7 @@ net_listen_fd(int fd, struct net_listener **out)
 static int
 unix_connect(int fd, const struct sockaddr_un *un)
 {
-	uint64_t give_up_ns = rt_now_ns() + CONNECT_WAIT_NS;
+	uint64_t give_up_ns = rt_now_ns() + NET_UNIX_CONNECT_NS;
 
 	while (connect(fd, (const struct sockaddr *)un, sizeof(*un)) != 0) {
 		if (errno != EAGAIN && errno != EINTR) {

@@ -666,6 +666,165 @@ test_close_afar(void)
 	}
 }
 
+/* ---- a storm: connections that come, talk, vanish and are shut down from anywhere ---- */
+
+#define STORM_CLIENTS 20u
+#define STORM_ROUNDS 25u
+#define STORM_SLOTS 1024u
+
+struct storm {
+	struct net_listener *l;
+	struct mutex mu;
+	struct net_conn *alive[STORM_SLOTS]; /* [mu] a connection in it may be shut down */
+	unsigned slots;
+	struct waitgroup clients, servers;
+	atomic_bool calm;
+};
+
+struct storm_server {
+	struct storm *s;
+	struct net_conn *c;
+	unsigned slot;
+};
+
+static void
+storm_server_fiber(void *arg)
+{
+	struct storm_server *ss = arg;
+	struct storm *s = ss->s;
+	uint8_t buf[1000];
+
+	for (;;) {
+		int64_t n = net_read(ss->c, buf, sizeof(buf), SOON);
+
+		if (n <= 0 || write_all(ss->c, buf, (size_t)n, SOON) != 0) {
+			break;
+		}
+	}
+	mutex_lock(&s->mu);
+	s->alive[ss->slot] = NULL;
+	mutex_unlock(&s->mu);
+	net_conn_close(ss->c);
+	wg_done(&s->servers);
+	mem_free(ss);
+}
+
+/* On the loop of the owner: the first bytes are there, or it was shut down. */
+static void
+storm_server_told(void *arg)
+{
+	if (fiber_spawn(rt_reactor_self(), FIBER_REQUEST, "server", storm_server_fiber, arg) != 0) {
+		CU_FAIL("no fiber");
+	}
+}
+
+static void
+storm_adopt(void *arg)
+{
+	struct storm_server *ss = arg;
+
+	net_conn_on_readable(ss->c, storm_server_told, ss);
+}
+
+static void
+storm_acceptor(void *arg)
+{
+	struct storm *s = arg;
+	struct net_conn *c;
+
+	while (net_accept(s->l, &c) == 0) {
+		struct storm_server *ss = mem_zalloc(sizeof(*ss));
+
+		CU_ASSERT_FATAL(ss != NULL && s->slots < STORM_SLOTS);
+		*ss = (struct storm_server){.s = s, .c = c, .slot = s->slots++};
+		mutex_lock(&s->mu);
+		s->alive[ss->slot] = c;
+		mutex_unlock(&s->mu);
+		wg_add(&s->servers, 1);
+		fiber_spawn_wait(
+		    ss->slot % rt_reactor_count(), FIBER_REQUEST, "adopt", storm_adopt, ss);
+	}
+	wg_done(&s->servers);
+}
+
+static void
+storm_client(void *arg)
+{
+	struct storm *s = arg;
+	uint8_t buf[1500] = {0};
+
+	for (unsigned round = 0; round < STORM_ROUNDS; round++) {
+		struct net_conn *c;
+		int64_t n = 1;
+
+		if (net_connect("127.0.0.1", port_of(s->l), SOON, &c) != 0) {
+			continue;
+		}
+		for (unsigned i = 0; i < rt_random_u64() % 8 && n > 0; i++) {
+			n = write_all(c, buf, 1 + rt_random_u64() % sizeof(buf), SOON);
+			n = n == 0 ? net_read(c, buf, sizeof(buf), SOON) : n;
+		}
+		CU_ASSERT(n >= 0 || n == -ECONNRESET || n == -EPIPE);
+		if (round % 3 == 0) {
+			net_conn_shutdown(c);
+		}
+		net_conn_close(c);
+	}
+	wg_done(&s->clients);
+}
+
+static void
+storm_killer(void *arg)
+{
+	struct storm *s = arg;
+
+	while (!atomic_load(&s->calm)) {
+		unsigned slot = (unsigned)(rt_random_u64() % STORM_SLOTS);
+
+		mutex_lock(&s->mu);
+		if (s->alive[slot] != NULL) {
+			net_conn_shutdown(s->alive[slot]);
+		}
+		mutex_unlock(&s->mu);
+		fiber_sleep(20 * NSEC_PER_USEC);
+	}
+	wg_done(&s->servers);
+}
+
+static void
+storm_main(void *arg)
+{
+	struct storm *s = arg;
+
+	CU_ASSERT_FATAL(net_listen(NULL, 0, &s->l) == 0);
+	mutex_init(&s->mu, RANK_NFSD_CONN);
+	wg_init(&s->clients);
+	wg_init(&s->servers);
+	wg_add(&s->clients, STORM_CLIENTS);
+	wg_add(&s->servers, 2);
+	fiber_spawn_wait(0, FIBER_ADMIN, "acceptor", storm_acceptor, s);
+	fiber_spawn_wait(other_reactor(), FIBER_ADMIN, "killer", storm_killer, s);
+	for (unsigned i = 0; i < STORM_CLIENTS; i++) {
+		fiber_spawn_wait(i % rt_reactor_count(), FIBER_REPAIR, "client", storm_client, s);
+	}
+	wg_wait(&s->clients);
+	net_listener_close(s->l);
+	atomic_store(&s->calm, true);
+	wg_wait(&s->servers);
+}
+
+static void
+test_storm(void)
+{
+	static struct storm s;
+	uint64_t seed = unit_seed(650);
+
+	for (unsigned turn = 0; turn < 2 * TURNS; turn++) {
+		memset(&s, 0, sizeof(s));
+		CU_ASSERT(run_turn(turn % TURNS, seed + turn, storm_main, &s) == 0);
+	}
+}
+
 /* ---- idle connections ---- */
 
 static void
@@ -1052,6 +1211,7 @@ main(int argc, char **argv)
 	    {"ends", test_ends},
 	    {"shutdown", test_shutdown},
 	    {"close_afar", test_close_afar},
+	    {"storm", test_storm},
 	    {"idle", test_idle},
 	    {"listen_fd", test_listen_fd},
 	    {"udp", test_udp},
