@@ -1,0 +1,118 @@
+/*
+ * admin_int.h - the private state of admin/: the engine's side of agated.
+ *
+ * Lock: adm->lock (RANK_ADMIN) is held by one command at a time that changes anything (pools coming
+ * and going, datasets, shares). Commands that only look take it too, but for those that must answer
+ * while another works: they read what nfsd/ and pool/ publish under their own locks.
+ */
+#ifndef AGATE_ADMIN_INT_H
+#define AGATE_ADMIN_INT_H
+
+#include <jansson.h>
+#include "admin/config.h"
+#include "admin/protocol.h"
+#include "nfsd/nfsd.h"
+
+#define ADM_POOLS_MAX 16u
+
+struct adm_pool {
+	struct pool *pool;
+	struct fs_pool *fp;
+	json_t *shares; /* the pool's share list, see shares.c; owned */
+};
+
+struct adm {
+	const struct adm_config *cfg; /* [c] */
+	int parent_fd;                /* [c] to the privileged parent; -1 = none */
+	struct mutex parent_lock;     /* RANK_LEAF: one request to the parent at a time */
+	struct mutex lock;
+	struct adm_pool pools[ADM_POOLS_MAX];
+	uint32_t pool_count;
+	struct nfsd *nfsd;
+	struct net_listener *socket;
+	struct cond stop_changed;
+	struct mutex stop_lock;
+	bool stopping;
+	struct waitgroup sessions; /* the acceptor and every session */
+	struct spin session_guard;
+	struct list session_list; /* under session_guard */
+	uint32_t session_count;   /* under session_guard */
+	uint64_t started_ns;
+	bool safe_mode;
+	char host_name[64];
+	uint64_t host_id;
+};
+
+/* What a command says when it fails. The message is one sentence; untouched and next may be empty.
+ */
+struct adm_error {
+	int code; /* positive errno or ERR_* */
+	char message[512];
+	char untouched[160];
+	char next[320];
+};
+/* Fills e and returns -code. */
+int adm_fail(struct adm_error *e, int err, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void adm_fail_untouched(struct adm_error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void adm_fail_next(struct adm_error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* One command: args (borrowed, an object) to *out (a new reference; NULL = nothing to say).
+ * adm->lock is held. */
+typedef int adm_command_fn(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
+struct adm_command {
+	const char *name;
+	adm_command_fn *run;
+	bool changes; /* needs an administrator; else any local user may ask */
+};
+extern const struct adm_command adm_pool_commands[], adm_fs_commands[], adm_share_commands[],
+    adm_system_commands[];
+
+/* ---- helpers for commands ---- */
+/* A string argument; NULL and an error when it is missing, empty or no string. */
+const char *adm_arg_string(json_t *args, const char *key, struct adm_error *e);
+bool adm_arg_flag(json_t *args, const char *key);
+struct adm_pool *adm_find_pool(struct adm *a, const char *name, size_t len);
+/* The pool of a dataset path, or an error that names it. */
+struct adm_pool *adm_pool_of(struct adm *a, const char *dataset, struct adm_error *e);
+int adm_add_pool(struct adm *a, struct pool *p, struct adm_error *e) MAY_PARK;
+void adm_guid_text(const struct guid *g, char out[33]);
+
+/* ---- drives.c ---- */
+/* "d0.img", "/dev/nvme0n1", "nvme0n1", a serial or a WWN: opened through the parent. */
+int drives_open(
+    struct adm *a, const char *name, struct kb_drive **out, struct adm_error *e) MAY_PARK;
+/* Every drive of the machine (or of the configured image directory) that isn't in use by the
+ * system, opened; close those not wanted. out is an array to mem_free. Drives of pools in service
+ * are left out. */
+int drives_open_all(struct adm *a, struct kb_drive ***out, uint32_t *out_count) MAY_PARK;
+bool drives_in_service(struct adm *a, const char *id, const char **out_pool);
+/* May this drive become part of a new pool? */
+int drives_check_free(struct adm *a, struct kb_drive *d, bool force, struct adm_error *e) MAY_PARK;
+
+/* ---- imports.c ---- */
+/* Imports every complete pool found; used at start. */
+void imports_auto(struct adm *a) MAY_PARK;
+int imports_list(struct adm *a, json_t **out, struct adm_error *e) MAY_PARK;
+int imports_run(struct adm *a, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
+
+/* ---- shares.c ---- */
+int shares_load(struct adm *a, struct adm_pool *ap, struct adm_error *e) MAY_PARK;
+int shares_store(struct adm *a, struct adm_pool *ap, struct adm_error *e) MAY_PARK;
+int shares_publish(struct adm *a, struct adm_error *e) MAY_PARK; /* all pools' shares to nfsd */
+
+/* ---- parent.c, the engine's end ---- */
+/* A descriptor of path, opened by the parent for reading and writing (O_DIRECT when the file system
+ * allows). -errno. */
+int parent_open(struct adm *a, const char *path, int *out_fd) WARN_UNUSED MAY_PARK;
+void parent_ready(struct adm *a) MAY_PARK; /* tells the parent (and systemd) that we serve */
+
+/* ---- server.c ---- */
+int server_start(struct adm *a) WARN_UNUSED MAY_PARK;
+void server_stop(struct adm *a) MAY_PARK;
+
+/* ---- engine.c ---- */
+/* Runs until told to stop. Returns the process's exit status. */
+int engine_run(const struct adm_config *cfg, int parent_fd, bool safe_mode);
+void engine_stop(struct adm *a); /* any fiber */
+
+#endif

@@ -1,0 +1,283 @@
+/* cmd_fs.c - fs create, destroy, list, get, set. */
+#include <stdio.h>
+#include "admin/admin_int.h"
+
+#define PROPS_MAX 32u
+
+static int
+fs_cmd_create(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	const char *name = adm_arg_string(args, "name", e);
+	struct adm_pool *ap = name != NULL ? adm_pool_of(a, name, e) : NULL;
+	const char *props[PROPS_MAX];
+	uint32_t count = 0;
+	size_t i;
+	json_t *prop;
+	char why[256] = "";
+	(void)out;
+	adm_fail_untouched(e, "Nothing was created.");
+	if (ap == NULL) {
+		return -e->code;
+	}
+	json_array_foreach(json_object_get(args, "props"), i, prop)
+	{
+		if (count == PROPS_MAX || !json_is_string(prop)) {
+			return adm_fail(e, EINVAL, "a property is given as name=value");
+		}
+		props[count++] = json_string_value(prop);
+	}
+	int err = fs_ds_create(ap->fp, name, props, count, why, sizeof(why));
+	if (err == -EEXIST && why[0] == '\0') {
+		return adm_fail(e, err, "a filesystem '%s' exists", name);
+	}
+	if (err != 0) {
+		return adm_fail(
+		    e, err, "'%s' was not created: %s", name, why[0] != '\0' ? why : err_str(err));
+	}
+	return shares_publish(a, e);
+}
+
+/* A share on the dataset or below it keeps it from being destroyed. */
+static const char *
+fs_shared(const struct adm_pool *ap, const char *name)
+{
+	size_t i, len = strlen(name);
+	json_t *share;
+	json_array_foreach(json_object_get(ap->shares, "shares"), i, share)
+	{
+		const char *ds = json_string_value(json_object_get(share, "dataset"));
+		if (ds != NULL && strncmp(ds, name, len) == 0 &&
+		    (ds[len] == '\0' || ds[len] == '/')) {
+			return json_string_value(json_object_get(share, "path"));
+		}
+	}
+	return NULL;
+}
+
+static int
+fs_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	const char *name = adm_arg_string(args, "name", e);
+	struct adm_pool *ap = name != NULL ? adm_pool_of(a, name, e) : NULL;
+	adm_fail_untouched(e, "Nothing was destroyed.");
+	if (ap == NULL) {
+		return -e->code;
+	}
+	const char *share = fs_shared(ap, name);
+	if (share != NULL) {
+		adm_fail_next(e, "share remove %s", share);
+		return adm_fail(e, EBUSY, "'%s' is shared as %s", name, share);
+	}
+	struct fs_ds *ds;
+	int err = fs_ds_open(ap->fp, name, &ds);
+	if (err != 0) {
+		adm_fail_next(e, "'fs list' shows the filesystems.");
+		return adm_fail(e, err, "there is no filesystem '%s'", name);
+	}
+	struct pool_ds_info info;
+	pool_ds_get_info(fs_ds_pool_ds(ds), &info);
+	fs_ds_close(ds);
+	*out = json_pack("{s:I, s:I}", "used", (json_int_t)info.used_bytes, "objects",
+	    (json_int_t)info.object_count);
+	if (adm_arg_flag(args, "dry_run")) {
+		return 0;
+	}
+	err = fs_ds_destroy(ap->fp, name);
+	if (err == -EBUSY) {
+		return adm_fail(
+		    e, err, "'%s' has filesystems below it, or is the pool's own", name);
+	}
+	return err != 0 ? adm_fail(e, err, "'%s' was not destroyed: %s", name, err_str(err)) : 0;
+}
+
+static const char *
+fs_source_name(enum fs_prop_source s)
+{
+	switch (s) {
+	case FS_PROP_DEFAULT:
+		return "default";
+	case FS_PROP_LOCAL:
+		return "local";
+	case FS_PROP_INHERITED:
+		return "inherited";
+	case FS_PROP_READONLY:
+		return "-";
+	}
+	return "-";
+}
+
+static json_t *
+fs_prop_json(const struct fs_prop *p)
+{
+	json_t *o = json_pack("{s:s, s:s, s:s}", "name", p->name, "value", p->value, "source",
+	    fs_source_name(p->source));
+	if (p->is_number) {
+		json_object_set_new(o, "number", json_integer((json_int_t)p->number));
+	}
+	if (p->source == FS_PROP_INHERITED) {
+		json_object_set_new(o, "from", json_string(p->inherited_from));
+	}
+	return o;
+}
+
+struct fs_listing {
+	struct adm_pool *ap;
+	json_t *names;
+};
+
+static int
+fs_collect(void *arg, struct pool_ds *ds)
+{
+	struct fs_listing *l = arg;
+	struct pool_ds_info info;
+	pool_ds_get_info(ds, &info);
+	json_array_append_new(l->names, json_string(info.path));
+	return 0;
+}
+
+/* The datasets asked for: those named (with what is below, when recursive), or all. */
+static int
+fs_names(struct adm *a, json_t *args, bool recursive, json_t **out, struct adm_error *e)
+{
+	const char *name = json_string_value(json_object_get(args, "name"));
+	struct fs_listing l = {.names = json_array()};
+	int err = 0;
+	if (name != NULL) {
+		l.ap = adm_pool_of(a, name, e);
+		err = l.ap == NULL ? -e->code
+				   : pool_ds_each(l.ap->pool, name, recursive, fs_collect, &l);
+		if (err == -ENOENT && l.ap != NULL) {
+			adm_fail_next(e, "'fs list' shows the filesystems.");
+			adm_fail(e, ENOENT, "there is no filesystem '%s'", name);
+		}
+	}
+	for (uint32_t i = 0; name == NULL && err == 0 && i < a->pool_count; i++) {
+		l.ap = &a->pools[i];
+		err = pool_ds_each(l.ap->pool, pool_name(l.ap->pool), true, fs_collect, &l);
+	}
+	if (err != 0) {
+		json_decref(l.names);
+		return e->code != 0
+			   ? -e->code
+			   : adm_fail(e, err, "the filesystems can't be listed: %s", err_str(err));
+	}
+	*out = l.names;
+	return 0;
+}
+
+static int
+fs_props_of(struct adm *a, const char *name, json_t *wanted, json_t **out, struct adm_error *e)
+{
+	struct adm_pool *ap = adm_pool_of(a, name, e);
+	if (ap == NULL) {
+		return -e->code;
+	}
+	size_t count = json_array_size(wanted);
+	bool all = count == 0;
+	json_t *list = json_array();
+	for (size_t i = 0; i < (all ? fs_prop_count() : count); i++) {
+		struct fs_prop p;
+		const char *prop =
+		    all ? fs_prop_name((uint32_t)i) : json_string_value(json_array_get(wanted, i));
+		int err = prop != NULL ? fs_prop_get(ap->fp, name, prop, &p) : -EINVAL;
+		if (err != 0) {
+			json_decref(list);
+			return adm_fail(
+			    e, err, "there is no property '%s'", prop != NULL ? prop : "");
+		}
+		json_array_append_new(list, fs_prop_json(&p));
+	}
+	*out = list;
+	return 0;
+}
+
+static int
+fs_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	json_t *names, *name;
+	size_t i;
+	int err = fs_names(a, args, adm_arg_flag(args, "recursive"), &names, e);
+	if (err != 0) {
+		return err;
+	}
+	json_t *list = json_array();
+	json_array_foreach(names, i, name)
+	{
+		json_t *props = NULL;
+		err = fs_props_of(
+		    a, json_string_value(name), json_object_get(args, "props"), &props, e);
+		if (err != 0) {
+			break;
+		}
+		json_array_append_new(list, json_pack("{s:O, s:o}", "name", name, "props", props));
+	}
+	json_decref(names);
+	if (err != 0) {
+		json_decref(list);
+		return err;
+	}
+	*out = list;
+	return 0;
+}
+
+static int
+fs_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	json_t *names, *name;
+	size_t i;
+	int err = fs_names(a, args, true, &names, e);
+	if (err != 0) {
+		return err;
+	}
+	json_t *list = json_array();
+	json_array_foreach(names, i, name)
+	{
+		const char *path = json_string_value(name);
+		struct adm_pool *ap = adm_pool_of(a, path, e);
+		struct pool_ds *ds;
+		struct pool_ds_info info;
+		if (ap == NULL || pool_ds_open(ap->pool, path, &ds) != 0) {
+			continue; /* gone meanwhile */
+		}
+		pool_ds_get_info(ds, &info);
+		pool_ds_close(ds);
+		const char *share = fs_shared(ap, path);
+		json_array_append_new(list,
+		    json_pack("{s:s, s:I, s:I, s:I, s:s}", "name", path, "used",
+			(json_int_t)info.used_bytes, "available", (json_int_t)info.available_bytes,
+			"referenced", (json_int_t)info.referenced_bytes, "share",
+			share != NULL ? share : ""));
+	}
+	json_decref(names);
+	*out = list;
+	return 0;
+}
+
+static int
+fs_cmd_set(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	const char *name = adm_arg_string(args, "name", e);
+	const char *prop = name != NULL ? adm_arg_string(args, "prop", e) : NULL;
+	struct adm_pool *ap = prop != NULL ? adm_pool_of(a, name, e) : NULL;
+	char why[256] = "";
+	(void)out;
+	adm_fail_untouched(e, "Nothing was changed.");
+	if (ap == NULL) {
+		return -e->code;
+	}
+	const char *value =
+	    json_string_value(json_object_get(args, "value")); /* absent: inherit again */
+	int err = fs_prop_set(ap->fp, name, prop, value, why, sizeof(why));
+	return err != 0 ? adm_fail(e, err, "%s of '%s' was not set: %s", prop, name,
+			      why[0] != '\0' ? why : err_str(err))
+			: 0;
+}
+
+const struct adm_command adm_fs_commands[] = {
+    {"fs create", fs_cmd_create, true},
+    {"fs destroy", fs_cmd_destroy, true},
+    {"fs list", fs_cmd_list, false},
+    {"fs get", fs_cmd_get, false},
+    {"fs set", fs_cmd_set, true},
+    {NULL, NULL, false},
+};

@@ -1,0 +1,452 @@
+/* cmd_pool.c - pool create, destroy, list, status, export, import, check. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "admin/admin_int.h"
+
+#define SETS_MAX 32u
+#define SET_WIDTH_MAX RAIDZ_WIDTH_MAX
+#define SPARES_MAX 32u
+
+/* A create request taken apart; owns the drives until pool_create takes them. */
+struct create {
+	struct pool_create_spec spec;
+	struct pool_set_spec sets[SETS_MAX];
+	struct kb_drive *set_drives[SETS_MAX][SET_WIDTH_MAX];
+	struct kb_drive *logs[4];
+	struct kb_drive *spares[SPARES_MAX];
+};
+
+static void
+create_close(struct create *c)
+{
+	for (uint32_t s = 0; s < SETS_MAX; s++) {
+		for (uint32_t i = 0; i < c->sets[s].width; i++) {
+			kb_close(c->set_drives[s][i]);
+		}
+	}
+	for (uint32_t i = 0; i < c->spec.log_count; i++) {
+		kb_close(c->logs[i]);
+	}
+	for (uint32_t i = 0; i < c->spec.spare_count; i++) {
+		kb_close(c->spares[i]);
+	}
+}
+
+/* Opens the drives of one list. *out_count grows with each that is open, so that create_close
+ * knows. */
+static int
+create_open(struct adm *a, json_t *names, struct kb_drive **out, uint32_t max, uint32_t *out_count,
+    struct adm_error *e)
+{
+	size_t i;
+	json_t *name;
+	if (json_array_size(names) > max) {
+		return adm_fail(
+		    e, EINVAL, "%zu drives in one group; at most %u", json_array_size(names), max);
+	}
+	json_array_foreach(names, i, name)
+	{
+		const char *text = json_string_value(name);
+		if (text == NULL) {
+			return adm_fail(e, EINVAL, "a drive's name is missing");
+		}
+		int err = drives_open(a, text, &out[i], e);
+		if (err != 0) {
+			return err;
+		}
+		*out_count = (uint32_t)i + 1;
+	}
+	return 0;
+}
+
+static int
+create_set(struct adm *a, struct create *c, json_t *set, struct adm_error *e)
+{
+	const char *kind = json_string_value(json_object_get(set, "kind"));
+	struct pool_set_spec *s = &c->sets[c->spec.set_count];
+	s->drives = c->set_drives[c->spec.set_count];
+	c->spec.set_count++;
+	if (kind != NULL && strncmp(kind, "raidz", 5) == 0) {
+		s->kind = RAIDZ_KIND_PARITY;
+		s->parity = kind[5] == '\0' ? 1 : (uint32_t)(kind[5] - '0');
+		if (s->parity < 1 || s->parity > RAIDZ_PARITY_MAX ||
+		    (kind[5] != '\0' && kind[6] != '\0')) {
+			return adm_fail(e, EINVAL,
+			    "'%s' is no kind of set; there are raidz1, raidz2, raidz3, mirror",
+			    kind);
+		}
+	} else if (kind != NULL && (strcmp(kind, "mirror") == 0 || strcmp(kind, "single") == 0)) {
+		s->kind = RAIDZ_KIND_MIRROR;
+	} else {
+		return adm_fail(e, EINVAL,
+		    "'%s' is no kind of set; there are raidz1, raidz2, raidz3, mirror",
+		    kind != NULL ? kind : "");
+	}
+	return create_open(
+	    a, json_object_get(set, "drives"), s->drives, SET_WIDTH_MAX, &s->width, e);
+}
+
+static int
+create_parse(struct adm *a, json_t *args, struct create *c, struct adm_error *e)
+{
+	json_t *sets = json_object_get(args, "sets");
+	size_t i;
+	json_t *set;
+	c->spec.name = adm_arg_string(args, "name", e);
+	if (c->spec.name == NULL) {
+		return -e->code;
+	}
+	if (json_array_size(sets) == 0 || json_array_size(sets) > SETS_MAX) {
+		return adm_fail(e, EINVAL, "a pool has 1 to %u sets of drives", SETS_MAX);
+	}
+	c->spec.sets = c->sets;
+	c->spec.logs = c->logs;
+	c->spec.spares = c->spares;
+	c->spec.log_bytes = (uint64_t)json_integer_value(json_object_get(args, "log_bytes"));
+	c->spec.host_name = a->host_name;
+	c->spec.host_id = a->host_id;
+	json_array_foreach(sets, i, set)
+	{
+		int err = create_set(a, c, set, e);
+		if (err != 0) {
+			return err;
+		}
+	}
+	int err = create_open(
+	    a, json_object_get(args, "logs"), c->logs, ARRAY_LEN(c->logs), &c->spec.log_count, e);
+	if (err == 0) {
+		err = create_open(a, json_object_get(args, "spares"), c->spares, SPARES_MAX,
+		    &c->spec.spare_count, e);
+	}
+	return err;
+}
+
+static int
+create_check_drives(struct adm *a, const struct create *c, bool force, struct adm_error *e)
+{
+	int err = 0;
+	for (uint32_t s = 0; s < c->spec.set_count; s++) {
+		for (uint32_t i = 0; err == 0 && i < c->sets[s].width; i++) {
+			err = drives_check_free(a, c->set_drives[s][i], force, e);
+		}
+	}
+	for (uint32_t i = 0; err == 0 && i < c->spec.log_count; i++) {
+		err = drives_check_free(a, c->logs[i], force, e);
+	}
+	for (uint32_t i = 0; err == 0 && i < c->spec.spare_count; i++) {
+		err = drives_check_free(a, c->spares[i], force, e);
+	}
+	return err;
+}
+
+static json_t *
+create_plan_json(const struct pool_plan *plan)
+{
+	return json_pack("{s:I, s:I, s:I, s:i}", "raw", (json_int_t)plan->raw_bytes, "usable",
+	    (json_int_t)plan->usable_bytes, "log", (json_int_t)plan->log_ring_bytes,
+	    "small_record_percent", (int)plan->small_record_percent);
+}
+
+static int
+create_run(struct adm *a, json_t *args, struct create *c, json_t **out, struct adm_error *e)
+{
+	struct pool_plan plan;
+	char why[256] = "";
+	int err = create_parse(a, args, c, e);
+	if (err != 0) {
+		return err;
+	}
+	if (adm_find_pool(a, c->spec.name, strlen(c->spec.name)) != NULL) {
+		return adm_fail(e, EEXIST, "a pool named '%s' exists", c->spec.name);
+	}
+	err = create_check_drives(a, c, adm_arg_flag(args, "force"), e);
+	if (err != 0) {
+		return err;
+	}
+	err = pool_plan_create(&c->spec, &plan, why, sizeof(why));
+	if (err != 0) {
+		return adm_fail(e, err, "%s", why);
+	}
+	if (adm_arg_flag(args, "dry_run")) {
+		*out = create_plan_json(&plan);
+		return 0;
+	}
+	struct pool *p;
+	err = pool_create(&c->spec, &p, why, sizeof(why));
+	if (err != 0) {
+		return adm_fail(e, err, "pool '%s' was not created: %s", c->spec.name,
+		    why[0] != '\0' ? why : err_str(err));
+	}
+	memset(c, 0, sizeof(*c)); /* the pool owns the drives now */
+	err = adm_add_pool(a, p, e);
+	if (err == 0) {
+		*out = create_plan_json(&plan);
+	}
+	return err;
+}
+
+static int
+pool_cmd_create(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	struct create *c = mem_zalloc(sizeof(*c));
+	if (c == NULL) {
+		return adm_fail(e, ENOMEM, "out of memory");
+	}
+	int err = create_run(a, args, c, out, e);
+	create_close(c);
+	mem_free(c);
+	if (err != 0 && e->untouched[0] == '\0') {
+		adm_fail_untouched(e, "No pool was created, no drive was written.");
+	}
+	return err;
+}
+
+static struct adm_pool *
+pool_arg(struct adm *a, json_t *args, struct adm_error *e)
+{
+	const char *name = adm_arg_string(args, "pool", e);
+	if (name == NULL) {
+		return NULL;
+	}
+	struct adm_pool *ap = adm_find_pool(a, name, strlen(name));
+	if (ap == NULL) {
+		adm_fail_untouched(e, "Nothing was changed.");
+		adm_fail_next(e, "'pool list' shows the pools in service.");
+		adm_fail(e, ENOENT, "there is no pool '%s' in service", name);
+	}
+	return ap;
+}
+
+/* Out of service, then end(pool): export or destroy. */
+static int
+pool_close(struct adm *a, struct adm_pool *ap, int (*end)(struct pool *p), struct adm_error *e)
+{
+	struct pool *p = ap->pool;
+	json_t *shares = ap->shares;
+	nfsd_remove_pool(a->nfsd, p);
+	a->pool_count--;
+	*ap = a->pools[a->pool_count];
+	json_decref(shares);
+	int err = shares_publish(a, e);
+	int end_err = end(p);
+	if (end_err != 0) {
+		return adm_fail(
+		    e, end_err, "the pool was closed, but not cleanly: %s", err_str(end_err));
+	}
+	return err;
+}
+
+static int
+pool_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	struct adm_pool *ap = pool_arg(a, args, e);
+	if (ap == NULL) {
+		return -e->code;
+	}
+	if (adm_arg_flag(args, "dry_run")) {
+		struct pool_status st;
+		int err = pool_get_status(ap->pool, &st);
+		if (err != 0) {
+			return adm_fail(e, err, "%s", err_str(err));
+		}
+		*out = json_pack("{s:i, s:I, s:i}", "drives", (int)st.drive_count, "used",
+		    (json_int_t)st.raw_used_bytes, "shares",
+		    (int)json_array_size(json_object_get(ap->shares, "shares")));
+		pool_status_free(&st);
+		return 0;
+	}
+	return pool_close(a, ap, pool_destroy, e);
+}
+
+static int
+pool_cmd_export(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	struct adm_pool *ap = pool_arg(a, args, e);
+	(void)out;
+	return ap == NULL ? -e->code : pool_close(a, ap, pool_export, e);
+}
+
+static int
+pool_cmd_import(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	if (json_object_get(args, "pool") == NULL) {
+		return imports_list(a, out, e);
+	}
+	return imports_run(a, args, out, e);
+}
+
+static const char *
+pool_health_name(const struct pool_status *st)
+{
+	switch (st->health) {
+	case POOL_ONLINE:
+		return "ONLINE";
+	case POOL_DEGRADED:
+		return "DEGRADED";
+	case POOL_SUSPENDED:
+		return "SUSPENDED";
+	}
+	return "UNKNOWN";
+}
+
+static const char *
+drive_state_name(const struct pool_drive_status *d)
+{
+	if (!d->present) {
+		return d->state == DRIVE_STATE_ONLINE ? "MISSING" : "REMOVED";
+	}
+	switch (d->state) {
+	case DRIVE_STATE_ONLINE:
+		return d->stale ? "STALE" : d->role == DRIVE_ROLE_SPARE ? "AVAIL" : "ONLINE";
+	case DRIVE_STATE_OFFLINE:
+		return "OFFLINE";
+	case DRIVE_STATE_FAULTED:
+		return "FAULTED";
+	case DRIVE_STATE_REMOVED:
+		return "REMOVED";
+	}
+	return "UNKNOWN";
+}
+
+static json_t *
+pool_drive_json(const struct pool_drive_status *d)
+{
+	return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I}", "path", d->path, "id", d->id,
+	    "state", drive_state_name(d), "column", (int)d->column, "read_errors",
+	    (json_int_t)d->read_errors, "write_errors", (json_int_t)d->write_errors, "cksum_errors",
+	    (json_int_t)d->cksum_errors, "repaired", (json_int_t)d->repaired);
+}
+
+static json_t *
+pool_group_json(const struct pool_status *st, enum drive_role role, uint32_t set)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < st->drive_count; i++) {
+		const struct pool_drive_status *d = &st->drives[i];
+		if (d->role == role && (role != DRIVE_ROLE_DATA || d->set_index == set)) {
+			json_array_append_new(list, pool_drive_json(d));
+		}
+	}
+	return list;
+}
+
+static json_t *
+pool_sets_json(const struct pool_status *st)
+{
+	json_t *sets = json_array();
+	for (uint32_t i = 0; i < st->set_count; i++) {
+		const struct config_set *s = &st->sets[i];
+		char kind[16];
+		if (le32_get(s->kind) == RAIDZ_KIND_MIRROR) {
+			snprintf(kind, sizeof(kind), "%s",
+			    le32_get(s->width) == 1 ? "single" : "mirror");
+		} else {
+			snprintf(kind, sizeof(kind), "raidz%u", le32_get(s->parity));
+		}
+		json_array_append_new(sets, json_pack("{s:s, s:o}", "kind", kind, "drives",
+						pool_group_json(st, DRIVE_ROLE_DATA, i)));
+	}
+	return sets;
+}
+
+static json_t *
+pool_json(const struct pool_status *st, bool whole)
+{
+	char guid[33];
+	adm_guid_text(&st->guid, guid);
+	json_t *o = json_pack(
+	    "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "name",
+	    st->name, "guid", guid, "health", pool_health_name(st), "why", st->why, "txg",
+	    (json_int_t)st->txg, "raw", (json_int_t)st->raw_bytes, "raw_used",
+	    (json_int_t)st->raw_used_bytes, "pending_free", (json_int_t)st->raw_pending_free_bytes,
+	    "usable", (json_int_t)st->usable_bytes, "free", (json_int_t)st->usable_free_bytes,
+	    "log", (json_int_t)st->log_ring_bytes, "log_used", (json_int_t)st->log_used_bytes,
+	    "data_errors", (json_int_t)st->data_errors, "log_in_pool", st->log_in_pool);
+	if (whole) {
+		json_object_set_new(o, "sets", pool_sets_json(st));
+		json_object_set_new(o, "logs", pool_group_json(st, DRIVE_ROLE_LOG, 0));
+		json_object_set_new(o, "spares", pool_group_json(st, DRIVE_ROLE_SPARE, 0));
+	}
+	return o;
+}
+
+/* One pool when named, else all. */
+static int
+pool_show(struct adm *a, json_t *args, bool whole, json_t **out, struct adm_error *e)
+{
+	struct adm_pool *one = NULL;
+	if (json_object_get(args, "pool") != NULL && (one = pool_arg(a, args, e)) == NULL) {
+		return -e->code;
+	}
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < a->pool_count; i++) {
+		struct pool_status st;
+		if (one != NULL && one != &a->pools[i]) {
+			continue;
+		}
+		int err = pool_get_status(a->pools[i].pool, &st);
+		if (err != 0) {
+			json_decref(list);
+			return adm_fail(e, err, "the status can't be told: %s", err_str(err));
+		}
+		json_array_append_new(list, pool_json(&st, whole));
+		pool_status_free(&st);
+	}
+	*out = list;
+	return 0;
+}
+
+static int
+pool_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	return pool_show(a, args, false, out, e);
+}
+
+static int
+pool_cmd_status(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	return pool_show(a, args, true, out, e);
+}
+
+#define PROBLEMS_SHOWN 100u
+
+static void
+check_problem(void *arg, const char *what)
+{
+	json_t *list = arg;
+	if (json_array_size(list) < PROBLEMS_SHOWN) {
+		json_array_append_new(list, json_string(what));
+	}
+}
+
+static int
+pool_cmd_check(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	struct adm_pool *ap = pool_arg(a, args, e);
+	if (ap == NULL) {
+		return -e->code;
+	}
+	uint64_t blocks = 0, files = 0;
+	json_t *problems = json_array();
+	int err = pool_check(ap->pool, check_problem, problems, &blocks);
+	if (err == 0) {
+		err = fs_check(ap->fp, check_problem, problems, &files);
+	}
+	if (err != 0) {
+		json_decref(problems);
+		return adm_fail(e, err, "the check could not be finished: %s", err_str(err));
+	}
+	*out = json_pack("{s:I, s:o}", "problems", (json_int_t)(blocks + files), "list", problems);
+	return 0;
+}
+
+const struct adm_command adm_pool_commands[] = {
+    {"pool create", pool_cmd_create, true},
+    {"pool destroy", pool_cmd_destroy, true},
+    {"pool export", pool_cmd_export, true},
+    {"pool import", pool_cmd_import, true},
+    {"pool list", pool_cmd_list, false},
+    {"pool status", pool_cmd_status, false},
+    {"pool check", pool_cmd_check, true},
+    {NULL, NULL, false},
+};

@@ -1,0 +1,256 @@
+/*
+ * imports.c - finding pools on drives and taking them up: by command, and at start. At start only
+ * what is complete enough to serve and was last used by this machine (or cleanly exported) is
+ * taken; the rest is left for the administrator, and named in the log.
+ */
+#include <stdio.h>
+#include "admin/admin_int.h"
+
+#define CANDIDATES_MAX 64u
+
+struct candidate {
+	struct pool_label_info best; /* of the drive with the newest uberblock */
+	uint32_t drives_seen;
+};
+
+struct findings {
+	struct kb_drive **drives;
+	uint32_t drive_count;
+	struct candidate *pools; /* CANDIDATES_MAX of them */
+	uint32_t pool_count;
+};
+
+static bool
+candidate_newer(const struct pool_label_info *x, const struct pool_label_info *y)
+{
+	return x->timeline != y->timeline ? x->timeline > y->timeline : x->txg > y->txg;
+}
+
+static void
+findings_note(struct findings *f, const struct pool_label_info *label)
+{
+	for (uint32_t i = 0; i < f->pool_count; i++) {
+		struct candidate *c = &f->pools[i];
+		if (memcmp(&c->best.pool_guid, &label->pool_guid, sizeof(label->pool_guid)) == 0) {
+			c->drives_seen++;
+			if (candidate_newer(label, &c->best)) {
+				c->best = *label;
+			}
+			return;
+		}
+	}
+	if (f->pool_count < CANDIDATES_MAX) {
+		f->pools[f->pool_count++] = (struct candidate){.best = *label, .drives_seen = 1};
+	}
+}
+
+static int
+findings_gather(struct adm *a, struct findings *f)
+{
+	*f = (struct findings){.pools = mem_zalloc_array(CANDIDATES_MAX, sizeof(struct candidate))};
+	if (f->pools == NULL) {
+		return -ENOMEM;
+	}
+	int err = drives_open_all(a, &f->drives, &f->drive_count);
+	if (err != 0) {
+		mem_free(f->pools);
+		return err;
+	}
+	for (uint32_t i = 0; i < f->drive_count; i++) {
+		struct pool_label_info label;
+		if (pool_label_probe(f->drives[i], &label) == 0 && label.role == DRIVE_ROLE_DATA) {
+			findings_note(f, &label);
+		}
+	}
+	return 0;
+}
+
+static void
+findings_close(struct findings *f)
+{
+	for (uint32_t i = 0; i < f->drive_count; i++) {
+		if (f->drives[i] != NULL) {
+			kb_close(f->drives[i]);
+		}
+	}
+	mem_free(f->drives);
+	mem_free(f->pools);
+}
+
+struct import_request {
+	const struct candidate *pool;
+	const char *new_name;
+	bool readonly, force, missing_log;
+	uint32_t rewind;
+};
+
+/* Imports one pool from the findings; the drives it takes leave them. */
+static int
+import_one(struct adm *a, struct findings *f, const struct import_request *req,
+    struct pool_import_result *result, struct adm_error *e)
+{
+	bool *used = mem_zalloc_array(MAX(f->drive_count, 1u), sizeof(bool));
+	if (used == NULL) {
+		return adm_fail(e, ENOMEM, "out of memory");
+	}
+	struct pool_import_spec spec = {
+	    .pool_guid = req->pool->best.pool_guid,
+	    .drives = f->drives,
+	    .drive_count = f->drive_count,
+	    .new_name = req->new_name,
+	    .readonly = req->readonly,
+	    .force = req->force,
+	    .missing_log = req->missing_log,
+	    .rewind_txgs = req->rewind,
+	    .host_name = a->host_name,
+	    .host_id = a->host_id,
+	};
+	*result = (struct pool_import_result){.drive_used = used};
+	struct pool *p;
+	int err = pool_import(&spec, &p, result);
+	for (uint32_t i = 0; i < f->drive_count; i++) {
+		if (err == 0 && used[i]) {
+			f->drives[i] = NULL;
+		}
+	}
+	/* the array is compacted, so that the next import sees only drives that are left */
+	uint32_t left = 0;
+	for (uint32_t i = 0; i < f->drive_count; i++) {
+		if (f->drives[i] != NULL) {
+			f->drives[left++] = f->drives[i];
+		}
+	}
+	f->drive_count = left;
+	mem_free(used);
+	result->drive_used = NULL;
+	if (err != 0) {
+		adm_fail_untouched(e, "Nothing was changed on its drives.");
+		return adm_fail(e, err, "pool '%s' can't be imported: %s",
+		    req->pool->best.pool_name, result->why[0] != '\0' ? result->why : err_str(err));
+	}
+	return adm_add_pool(a, p, e);
+}
+
+void
+imports_auto(struct adm *a)
+{
+	struct findings f;
+	int err = findings_gather(a, &f);
+	if (err != 0) {
+		log_error("drives-not-scanned reason=%s", err_str(err));
+		return;
+	}
+	for (uint32_t i = 0; i < f.pool_count; i++) {
+		const struct candidate *c = &f.pools[i];
+		struct import_request req = {.pool = c};
+		struct pool_import_result result;
+		struct adm_error e = {0};
+		if (!c->best.clean && c->best.host_id != a->host_id) {
+			log_warn("pool-not-imported pool=%s reason=last-used-by host=%s",
+			    c->best.pool_name, c->best.host_name);
+			continue;
+		}
+		if (import_one(a, &f, &req, &result, &e) != 0) {
+			log_error("pool-not-imported pool=%s reason=\"%s\"", c->best.pool_name,
+			    e.message);
+		} else {
+			log_notice("pool-imported pool=%s txg=%llu", c->best.pool_name,
+			    (unsigned long long)result.txg);
+		}
+	}
+	findings_close(&f);
+}
+
+int
+imports_list(struct adm *a, json_t **out, struct adm_error *e)
+{
+	struct findings f;
+	int err = findings_gather(a, &f);
+	if (err != 0) {
+		return adm_fail(e, err, "the drives can't be searched: %s", err_str(err));
+	}
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < f.pool_count; i++) {
+		const struct candidate *c = &f.pools[i];
+		char guid[33];
+		adm_guid_text(&c->best.pool_guid, guid);
+		json_array_append_new(list,
+		    json_pack("{s:s, s:s, s:i, s:i, s:b, s:s, s:I}", "name", c->best.pool_name,
+			"guid", guid, "drives_seen", (int)c->drives_seen, "drives",
+			(int)c->best.drive_count, "clean", c->best.clean, "host", c->best.host_name,
+			"last_used", (json_int_t)(c->best.best_time_ns / NSEC_PER_SEC)));
+	}
+	findings_close(&f);
+	*out = list;
+	return 0;
+}
+
+static const struct candidate *
+findings_choose(const struct findings *f, const char *what, struct adm_error *e)
+{
+	const struct candidate *found = NULL;
+	for (uint32_t i = 0; i < f->pool_count; i++) {
+		char guid[33];
+		adm_guid_text(&f->pools[i].best.pool_guid, guid);
+		if (strcmp(what, guid) == 0) {
+			return &f->pools[i];
+		}
+		if (strcmp(what, f->pools[i].best.pool_name) != 0) {
+			continue;
+		}
+		if (found != NULL) {
+			adm_fail_next(e,
+			    "'pool import' shows them; import by guid, with a new name behind it.");
+			adm_fail(e, EEXIST, "there are several pools named '%s'", what);
+			return NULL;
+		}
+		found = &f->pools[i];
+	}
+	if (found == NULL) {
+		adm_fail_next(e, "'pool import' lists what can be imported.");
+		adm_fail(e, ENOENT, "no drive here belongs to a pool '%s'", what);
+	}
+	return found;
+}
+
+int
+imports_run(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	struct findings f;
+	const char *what = adm_arg_string(args, "pool", e);
+	if (what == NULL) {
+		return -e->code;
+	}
+	struct import_request req = {
+	    .new_name = json_string_value(json_object_get(args, "new_name")),
+	    .readonly = adm_arg_flag(args, "readonly"),
+	    .force = adm_arg_flag(args, "force"),
+	    .missing_log = adm_arg_flag(args, "missing_log"),
+	    .rewind =
+		(uint32_t)MIN(MAX(json_integer_value(json_object_get(args, "rewind")), 0), 64),
+	};
+	int err = findings_gather(a, &f);
+	if (err != 0) {
+		return adm_fail(e, err, "the drives can't be searched: %s", err_str(err));
+	}
+	struct pool_import_result result = {0};
+	req.pool = findings_choose(&f, what, e);
+	err = req.pool != NULL ? 0 : -e->code;
+	if (err == 0) {
+		const char *name = req.new_name != NULL ? req.new_name : req.pool->best.pool_name;
+		if (adm_find_pool(a, name, strlen(name)) != NULL) {
+			adm_fail_next(e, "Give it another name: pool import %s NEWNAME", what);
+			err = adm_fail(e, EEXIST, "a pool named '%s' is in service already", name);
+		}
+	}
+	if (err == 0) {
+		err = import_one(a, &f, &req, &result, e);
+	}
+	findings_close(&f);
+	if (err == 0) {
+		*out = json_pack("{s:I, s:i, s:i, s:s}", "txg", (json_int_t)result.txg,
+		    "missing_drives", (int)result.missing_drives, "roots_skipped",
+		    (int)result.roots_skipped, "note", result.why);
+	}
+	return err;
+}

@@ -1,0 +1,29 @@
+/*
+ * parent.h - the privileged parent: opens drives for the engine, restarts it, keeps the console
+ * told.
+ *
+ * Messages over a SOCK_SEQPACKET pair, struct parent_msg each way; OPENED carries a descriptor. The
+ * parent accepts only OPEN and READY, the engine only OPENED; anything else ends the conversation.
+ */
+#ifndef AGATE_ADMIN_PARENT_H
+#define AGATE_ADMIN_PARENT_H
+
+#include "admin/config.h"
+
+enum parent_kind { PARENT_OPEN = 1, PARENT_OPENED = 2, PARENT_READY = 3 };
+struct parent_msg {
+	uint32_t kind;
+	int32_t err;     /* OPENED: 0 or -errno */
+	char path[1024]; /* OPEN */
+};
+
+/* Runs the engine, again and again, until it ends well or a signal says stop. Returns the exit
+ * status. */
+int parent_main(const struct adm_config *cfg, bool restart);
+
+/* One message with at most one descriptor (-1 = none). 0 or -errno; recv: -EPIPE at the end.
+ * Blocking. */
+int parent_send(int sock, const struct parent_msg *m, int fd) WARN_UNUSED;
+int parent_recv(int sock, struct parent_msg *m, int *out_fd) WARN_UNUSED;
+
+#endif
