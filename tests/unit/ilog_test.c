@@ -161,7 +161,8 @@ basic(void)
 	rig_fini(&rig);
 }
 
-/* Many laps with odd lengths; the last txgs must come back from any of their roots, and without a position. */
+/* Many laps with odd lengths; the last txgs must come back from any of their roots, and without a
+ * position. */
 static void
 laps_fiber(void *arg UNUSED)
 {
@@ -174,7 +175,8 @@ laps_fiber(void *arg UNUSED)
 	for (uint64_t txg = 1; txg <= 200; txg++) {
 		for (unsigned i = 0; i < 3; i++) {
 			counter++;
-			CU_ASSERT_EQUAL(put(l, counter, txg, 32 + (uint32_t)(txg * 977 % 90000)), 0);
+			CU_ASSERT_EQUAL(
+			    put(l, counter, txg, 32 + (uint32_t)(txg * 977 % 90000)), 0);
 		}
 		memmove(pos + 1, pos, 2 * sizeof(pos[0]));
 		memmove(counter_at + 1, counter_at, 2 * sizeof(counter_at[0]));
@@ -322,7 +324,8 @@ worst_fiber(void *arg UNUSED)
 			continue;
 		}
 		for (uint32_t i = 0; i < n; i++) {
-			uint32_t len = i + 1 == n ? total : (uint32_t)(rt_random_u64() % (total + 1));
+			uint32_t len =
+			    i + 1 == n ? total : (uint32_t)(rt_random_u64() % (total + 1));
 			struct ilog_record rec = {.type = 1, .txg = txg, .len_bytes = len};
 			const struct ilog_seg seg = {payload_buf, len};
 
@@ -757,7 +760,8 @@ stale_epoch_is_ignored(void)
 	return got_seen.count == 0;
 }
 
-/* Two imports that both took themselves for the only one: after the younger's last batch the elder's go on. */
+/* Two imports that both took themselves for the only one: after the younger's last batch the
+ * elder's go on. */
 static bool
 fork_is_noticed(void)
 {
@@ -803,8 +807,7 @@ stop_fiber(void *arg UNUSED)
 	CU_ASSERT_EQUAL(ilog_replay(&rig.cfg, &wrong, stop_deliver, NULL, &got), -EINVAL);
 	for (uint64_t n = 1; n <= 2; n++) {
 		mem_fail_at(n, false);
-		CU_ASSERT_EQUAL(
-		    ilog_replay(&rig.cfg, &from, stop_deliver, NULL, &got), -ENOMEM);
+		CU_ASSERT_EQUAL(ilog_replay(&rig.cfg, &from, stop_deliver, NULL, &got), -ENOMEM);
 		mem_fail_at(0, false);
 	}
 	rig_close(&rig);
