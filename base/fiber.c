@@ -7,6 +7,7 @@
  * one is still busy leaving. A wake of a QUEUED fiber merges with the one that queued it: the fiber
  * hasn't looked at its condition yet.
  */
+#include "base/bug.h"
 #include "base/check.h"
 #include "base/rt_int.h"
 
@@ -42,6 +43,9 @@ int
 fiber_spawn(unsigned reactor, enum fiber_class cls, const char *name, fiber_fn *fn, void *arg)
 {
 	ASSERT(reactor < rt.count);
+	if (BUGGIFY("base_spawn_refused")) {
+		return -EAGAIN;
+	}
 	struct fiber *f = fiber_pool_take(&rt.reactors[reactor], cls);
 	if (f == NULL) {
 		return -EAGAIN;
@@ -131,11 +135,16 @@ fiber_suspend(struct reactor *r)
 	fiber_ctx_switch(&f->ctx, &r->loop);
 }
 
-/* True when the token was there (and is taken now); else the fiber has been parked and resumed. */
+/* True when the token was there (and is taken now); else the fiber has been parked and resumed.
+ * Some simulations return without reason: callers loop. */
 static bool
 fiber_park_once(struct fiber *f)
 {
 	uint32_t state = FIBER_RUNNING;
+	if (BUGGIFY("base_spurious_wake")) {
+		fiber_yield();
+		return true;
+	}
 	if (!atomic_compare_exchange_strong_explicit(
 		&f->state, &state, FIBER_PARKED, memory_order_acq_rel, memory_order_acquire)) {
 		ASSERT(state == FIBER_NOTIFIED);

@@ -151,7 +151,9 @@ struct rt {
 	uint64_t sim_now_ns;
 	uint64_t sim_trace;
 	uint64_t sim_serial;
-	unsigned sim_window; /* how far from the head of a run queue the scheduler picks */
+	unsigned sim_window;         /* how far from the head of a run queue the scheduler picks */
+	struct reactor *sim_stalled; /* not drawn while another can run, until then */
+	uint64_t sim_stalled_until_ns;
 	bool sim_crashed;
 	jmp_buf sim_out;
 	struct rand_stream rand_sched, rand_app, rand_bug;

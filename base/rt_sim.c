@@ -13,6 +13,7 @@
  * A power cut leaves the fiber (or jumps out of the timer) to sim_run and never comes back: stacks,
  * timers, messages are dropped as they are, and so is all memory of the life.
  */
+#include "base/bug.h"
 #include "base/check.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -21,6 +22,8 @@
 #define SIM_WINDOW_MAX 16u
 #define SIM_STEP_NS_MIN 50u
 #define SIM_STEP_NS_SPREAD 2000u
+#define SIM_STALL_ONE_IN 64u
+#define SIM_STALL_NS_MAX (2 * NSEC_PER_MSEC)
 /* After main_fn has returned the others may run so many steps to their ends. */
 #define SIM_STEPS_TO_END_MAX 1000000u
 
@@ -56,20 +59,46 @@ sim_runnable(struct reactor *r)
 	return r->runq_len > 0 || !inbox_empty(r) || (!rt.main_done && reactor_wants_poll(r));
 }
 
+/* Now and then one reactor stands still for a while, as when its core is taken away: the others run
+ * far ahead of it. */
+static void
+sim_stall(uint64_t draw)
+{
+	if (rt.sim_stalled != NULL && rt.sim_now_ns >= rt.sim_stalled_until_ns) {
+		rt.sim_stalled = NULL;
+	}
+	if (rt.sim_stalled == NULL && draw % SIM_STALL_ONE_IN == 0 &&
+	    BUGGIFY("base_reactor_stall")) {
+		uint64_t more = rand_next(&rt.rand_sched);
+		rt.sim_stalled = &rt.reactors[more % rt.count];
+		rt.sim_stalled_until_ns = rt.sim_now_ns + (more >> 32) % SIM_STALL_NS_MAX;
+	}
+}
+
+static bool
+sim_can_draw(struct reactor *r, bool stalled_too)
+{
+	return (stalled_too || r != rt.sim_stalled) && sim_runnable(r);
+}
+
 /* One of the runnable reactors, each as likely; NULL: none. */
 static struct reactor *
 sim_pick_reactor(void)
 {
 	unsigned count = 0;
 	for (unsigned i = 0; i < rt.count; i++) {
-		count += sim_runnable(&rt.reactors[i]);
+		count += sim_can_draw(&rt.reactors[i], false);
 	}
-	if (count == 0) {
-		return NULL;
+	bool stalled_too = count == 0;
+	if (stalled_too) {
+		if (rt.sim_stalled == NULL || !sim_runnable(rt.sim_stalled)) {
+			return NULL;
+		}
+		count = 1;
 	}
 	uint64_t skip = count > 1 ? rand_next(&rt.rand_sched) % count : 0;
 	for (unsigned i = 0;; i++) {
-		if (sim_runnable(&rt.reactors[i]) && skip-- == 0) {
+		if (sim_can_draw(&rt.reactors[i], stalled_too) && skip-- == 0) {
 			return &rt.reactors[i];
 		}
 	}
@@ -94,6 +123,7 @@ sim_step(struct reactor *r)
 {
 	rt_cur = r;
 	uint64_t draw = rand_next(&rt.rand_sched);
+	sim_stall(draw >> 32);
 	rt.sim_now_ns += SIM_STEP_NS_MIN + draw % SIM_STEP_NS_SPREAD;
 	if (!inbox_empty(r) && (r->runq_len == 0 || draw >> 63 != 0)) {
 		rt_sim_trace_add(r->id);

@@ -150,6 +150,7 @@ test_determinism(void)
 	struct outcome last = {0};
 	uint64_t seed = unit_seed(1000);
 	for (unsigned i = 0; i < SEEDS; i++) {
+		bug_set_buggify(i % 2 == 0 ? 0 : 60);
 		struct outcome a = sim_once(seed + i);
 		struct outcome b = sim_once(seed + i);
 		CU_ASSERT(a.log == b.log);
@@ -157,6 +158,7 @@ test_determinism(void)
 		CU_ASSERT(a.log != last.log && a.trace != last.trace);
 		last = a;
 	}
+	bug_set_buggify(0);
 }
 
 static void
