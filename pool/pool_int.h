@@ -36,6 +36,9 @@ struct pool {
 	atomic_ullong data_errors;
 };
 
+/* A pool without drives; freed with mem_free. NULL: no memory. */
+struct pool *pool_alloc(const char *host_name, uint64_t host_id);
+
 /* Between create/import (store side) and the engine (objects, txg side). */
 /* pool_engine_start: v, ub (decoded, root known; a fresh pool: ub.txg 0 and hole root) are set; builds cache, space, txgs, MOS, datasets; no sync fiber yet. */
 int pool_engine_create(struct pool *p) WARN_UNUSED MAY_PARK; /* fresh pool: MOS, pool_phys, segment objects, root dataset; commits the first txg */

@@ -52,6 +52,10 @@ void space_get_info(struct space *s, struct space_info *out);
 /* Set sectors that data_bytes at record_bytes take with parity and padding, by the pool's geometry (rounded up). And the inverse. */
 uint64_t space_sectors_for(struct pool *p, uint64_t data_bytes, uint32_t record_bytes);
 uint64_t space_bytes_for(struct pool *p, uint64_t sectors, uint32_t record_bytes);
+/* The same before there is a pool; and the reserve of a pool of so many sectors that has written nothing yet. */
+struct vdevs;
+uint64_t space_geometry_bytes(const struct vdevs *v, uint64_t sectors, uint32_t record_bytes);
+uint64_t space_reserve_of(uint64_t total_sectors);
 /* May a tx that needs so many more sectors begin? level 0: writers, 1: net-freeing and administrative, 2: sync and replay. Counts reservations. */
 int space_reserve(struct space *s, uint64_t sectors, unsigned level) WARN_UNUSED; /* 0 or -ENOSPC */
 void space_unreserve(struct space *s, uint64_t sectors);

@@ -12,6 +12,10 @@
 #include "pool/bp.h"
 #include "intentlog/ilog.h"
 
+/* Feature bits this firmware knows. */
+#define FEATURES_INCOMPAT ((uint64_t)0)
+#define FEATURES_ROCOMPAT ((uint64_t)0)
+
 struct vdev_drive {
 	struct guid guid;
 	struct kb_drive *kb;      /* NULL: absent */
@@ -42,6 +46,9 @@ struct vdevs {
 	char name[POOL_NAME_MAX + 1];
 };
 
+/* Is spec possible? -EINVAL with why. */
+int plan_check(const struct pool_create_spec *spec, char *why, size_t why_len) WARN_UNUSED;
+int plan_check_name(const char *name, char *why, size_t why_len) WARN_UNUSED;
 /* Lays out new sets in memory (offsets, segments, guids). -EINVAL with why. */
 int vdev_layout(const struct pool_create_spec *spec, struct vdevs *out, char *why, size_t why_len) WARN_UNUSED;
 /* Which candidate drives belong to guid; picks the newest configuration; opens the groups. result->why on failure. */
@@ -65,6 +72,10 @@ int vdev_flush_all(struct vdevs *v, bool *out_membership_changed) WARN_UNUSED MA
  * heartbeat) is allowed: even labels first, so that a torn one leaves the others.
  */
 int uber_write(struct vdevs *v, const struct uberblock *ub, bool *out_membership_changed) WARN_UNUSED MAY_PARK;
+/* Shows others that the pool is in use: writes ub, which has a newer heartbeat, to label 0 of one drive a set. Under config_lock. */
+int uber_heartbeat(struct vdevs *v, const struct uberblock *ub) WARN_UNUSED MAY_PARK;
+/* 0, or -EIO: a set lacks more columns than it tolerates. */
+int vdev_enough(const struct vdevs *v) WARN_UNUSED;
 /* Best valid uberblock over all drives with (timeline, txg) strictly below `below` (NULL = newest). -ENOENT. */
 struct uber_key {
 	uint64_t timeline, txg;
@@ -74,6 +85,12 @@ int uber_decode(const void *slot, uint64_t own_offset, const struct guid *pool_g
 
 /* Marks a drive out (FAULTED/REMOVED, dirty from txg); durable only after vdev_write_labels + uber_write. */
 void vdev_drive_out(struct vdevs *v, struct vdev_drive *d, enum drive_state state, uint64_t dirty_from_txg);
+/* The drive is there again: online, but stale as long as it has a dirty range, which ends with dirty_to_txg. */
+void vdev_drive_back(struct vdevs *v, struct vdev_drive *d, uint64_t dirty_to_txg);
+/* The drive of a column of a set; NULL: no such column. */
+struct vdev_drive *vdev_column(const struct vdevs *v, uint32_t set_index, uint32_t column);
+/* Columns of a set that are neither read nor written. */
+uint32_t vdev_missing(const struct vdevs *v, uint32_t set_index);
 /* Counts what a raidz report says against the drives of a set. */
 void vdev_count_report(struct vdevs *v, uint32_t set_index, const struct raidz_report *r);
 

@@ -1,0 +1,61 @@
+/*
+ * export.c - end a pool's life in this process. The heartbeat stops first, so that nothing writes
+ * an uberblock behind the clean one.
+ */
+#include "pool/heartbeat.h"
+#include "pool/pool_int.h"
+
+int
+pool_export(struct pool *p)
+{
+	int err;
+
+	heartbeat_stop(p);
+	err = pool_engine_close(p, !p->readonly);
+	log_info("pool.export name=%s result=%s", p->name, err == 0 ? "clean" : err_str(-err));
+	vdev_free(&p->v, true);
+	mem_free(p);
+	return err;
+}
+
+int
+pool_destroy(struct pool *p)
+{
+	int err;
+
+	heartbeat_stop(p);
+	err = pool_engine_close(p, false);
+	if (err != 0) {
+		log_info("pool.destroy_unsynced name=%s error=%s", p->name, err_str(-err));
+	}
+	/* labels are what makes it importable; a suspended pool's drives may well take the zeros */
+	err = vdev_erase_labels(&p->v);
+	log_info("pool.destroy name=%s result=%s", p->name, err == 0 ? "erased" : err_str(-err));
+	vdev_free(&p->v, true);
+	mem_free(p);
+	return err;
+}
+
+const char *
+pool_name(const struct pool *p)
+{
+	return p->name;
+}
+
+struct guid
+pool_guid(const struct pool *p)
+{
+	return p->v.pool_guid;
+}
+
+bool
+pool_is_readonly(const struct pool *p)
+{
+	return p->readonly;
+}
+
+bool
+pool_is_suspended(const struct pool *p)
+{
+	return p->suspended;
+}

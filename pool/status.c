@@ -1,0 +1,151 @@
+/*
+ * status.c - how a pool is, from memory alone. It takes config_lock only if nobody has it: what it
+ * shows of the drives may otherwise be a moment old, but a status never waits for a drive.
+ */
+#include <stdio.h>
+
+#include "pool/pool_int.h"
+
+#define STATUS_RECORD_BYTES (128u << 10)
+
+static void
+status_drive(const struct vdev_drive *d, struct pool_drive_status *out)
+{
+	out->guid = d->guid;
+	(void)snprintf(out->path, sizeof(out->path), "%s", d->path);
+	(void)snprintf(out->id, sizeof(out->id), "%s", d->id);
+	out->role = d->role;
+	out->set_index = d->set_index;
+	out->column = d->column;
+	out->state = d->state;
+	out->present = d->kb != NULL && !kb_is_gone(d->kb);
+	out->stale = d->dirty_from != 0;
+	out->read_errors = d->read_errors;
+	out->write_errors = d->write_errors;
+	out->cksum_errors = d->cksum_errors;
+	out->repaired = d->repaired;
+}
+
+static void
+status_set(const struct vdev_set *s, struct config_set *out)
+{
+	*out = (struct config_set){
+	    .guid = s->guid,
+	    .kind = le32_of(s->cfg.kind),
+	    .width = le32_of(s->cfg.width),
+	    .parity = le32_of(s->cfg.parity),
+	    .base_bytes = le64_of(s->cfg.base_bytes),
+	    .column_bytes = le64_of(s->cfg.column_bytes),
+	    .segment_sectors = le64_of(s->segment_sectors),
+	    .segment_count = le64_of(s->segment_count),
+	};
+}
+
+static void
+status_health(struct pool *p, struct pool_status *out)
+{
+	uint32_t out_drives = 0, stale = 0;
+	const char *first = NULL;
+
+	for (uint32_t i = 0; i < p->v.drive_count; i++) {
+		const struct vdev_drive *d = &p->v.drives[i];
+		bool bad;
+
+		if (d->role == DRIVE_ROLE_SPARE) {
+			continue;
+		}
+		bad = d->kb == NULL || d->state != DRIVE_STATE_ONLINE;
+		out_drives += bad;
+		stale += !bad && d->dirty_from != 0;
+		if (first == NULL && (bad || d->dirty_from != 0)) {
+			first = d->path;
+		}
+	}
+	out->health = POOL_ONLINE;
+	if (p->suspended) {
+		out->health = POOL_SUSPENDED;
+		(void)snprintf(out->why, sizeof(out->why),
+		    "too many drives are gone (%u out, first %.80s): nothing is written until they "
+		    "return; reconnect them",
+		    out_drives, first != NULL ? first : "?");
+	} else if (out_drives > 0) {
+		out->health = POOL_DEGRADED;
+		(void)snprintf(out->why, sizeof(out->why),
+		    "%u drive(s) out, first %.80s: data is safe with less redundancy; reconnect or "
+		    "replace it",
+		    out_drives, first);
+	} else if (stale > 0) {
+		out->health = POOL_DEGRADED;
+		(void)snprintf(out->why, sizeof(out->why),
+		    "%u drive(s) lack what was written while they were away, first %.80s: they "
+		    "must be resilvered",
+		    stale, first);
+	} else if (p->data_errors > 0) {
+		(void)snprintf(out->why, sizeof(out->why),
+		    "%llu block(s) could not be read with a right checksum; restore the files "
+		    "concerned",
+		    (unsigned long long)p->data_errors);
+	}
+}
+
+static void
+status_space(struct pool *p, struct pool_status *out)
+{
+	struct space_info info;
+	uint64_t writable, usable;
+
+	space_get_info(p->space, &info);
+	usable = info.total_sectors - info.reserve_sectors;
+	writable = usable > info.used_sectors ? usable - info.used_sectors : 0;
+	out->raw_bytes = info.total_sectors * SECTOR_BYTES;
+	out->raw_used_bytes = info.used_sectors * SECTOR_BYTES;
+	out->raw_pending_free_bytes = info.deferred_sectors * SECTOR_BYTES;
+	out->usable_bytes = space_bytes_for(p, usable, STATUS_RECORD_BYTES);
+	out->usable_free_bytes = space_bytes_for(p, writable, STATUS_RECORD_BYTES);
+}
+
+int
+pool_get_status(struct pool *p, struct pool_status *out)
+{
+	struct pool_status s = {
+	    .guid = p->v.pool_guid,
+	    .set_count = p->v.set_count,
+	    .drive_count = p->v.drive_count,
+	    .data_errors = p->data_errors,
+	};
+	bool locked = mutex_trylock(&p->config_lock);
+
+	s.sets = mem_zalloc_array(s.set_count, sizeof(*s.sets));
+	s.drives = mem_zalloc_array(s.drive_count, sizeof(*s.drives));
+	if (s.sets != NULL && s.drives != NULL) {
+		(void)snprintf(s.name, sizeof(s.name), "%s", p->name);
+		for (uint32_t i = 0; i < s.set_count; i++) {
+			status_set(&p->v.sets[i], &s.sets[i]);
+		}
+		for (uint32_t i = 0; i < s.drive_count; i++) {
+			status_drive(&p->v.drives[i], &s.drives[i]);
+		}
+		status_health(p, &s);
+		s.txg = p->v.committed_txg;
+	}
+	if (locked) {
+		mutex_unlock(&p->config_lock);
+	}
+	if (s.sets == NULL || s.drives == NULL) {
+		pool_status_free(&s);
+		return -ENOMEM;
+	}
+	status_space(p, &s);
+	pool_log_figures(p, &s.log_ring_bytes, &s.log_used_bytes, &s.log_in_pool);
+	*out = s;
+	return 0;
+}
+
+void
+pool_status_free(struct pool_status *s)
+{
+	mem_free(s->sets);
+	mem_free(s->drives);
+	s->sets = NULL;
+	s->drives = NULL;
+}

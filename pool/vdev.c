@@ -1,0 +1,388 @@
+/*
+ * vdev.c - sets and their drives in memory: layout of new ones, groups, who is out, the log's
+ *sides.
+ *
+ * A drive's column in its group follows from three facts, here and nowhere else (column_state):
+ *	no drive, or state other than ONLINE	MISSING
+ *	ONLINE, dirty_from != 0			STALE: written, but read only when nothing else can
+ *give the data ONLINE, not dirty			ONLINE dirty_from..dirty_to are the txgs
+ *whose blocks the drive may lack; dirty_to = UINT64_MAX while it is out.
+ */
+#include <stdio.h>
+
+#include "pool/label.h"
+#include "pool/pool_int.h"
+
+#define SEGMENTS_AIM 256u
+#define SEGMENTS_MIN 8u
+#define SEGMENT_SECTORS_MIN (16 * MIB / SECTOR_BYTES)
+#define SEGMENT_SECTORS_MAX (4 * GIB / SECTOR_BYTES)
+#define SEGMENTS_MAX (SEGMENT_TABLE_BYTES / sizeof(struct segment_entry))
+#define MAP_RECORDS_MAX (SEGMENT_MAP_BYTES_MAX / sizeof(struct map_record))
+#define RING_SHARE 32u
+#define RING_BYTES_MAX (1 * GIB)
+
+/* ---- layout ---- */
+
+static uint64_t
+set_granule(const struct raidz_config *cfg)
+{
+	return cfg->kind == RAIDZ_KIND_PARITY ? cfg->parity + 1 : 1;
+}
+
+/* About 256 segments of 16 MiB to 4 GiB, at least 8, whole rows each. */
+static int
+layout_segments(struct vdev_set *set)
+{
+	uint64_t granule = set_granule(&set->cfg);
+	uint64_t row = granule * (set->cfg.kind == RAIDZ_KIND_PARITY ? set->cfg.width : 1);
+	uint64_t capacity = raidz_capacity_sectors(&set->cfg);
+	uint64_t seg = capacity / SEGMENTS_AIM;
+
+	capacity -= capacity % granule;
+	seg = MIN(MAX(seg, SEGMENT_SECTORS_MIN), SEGMENT_SECTORS_MAX);
+	seg = MIN(seg, capacity / SEGMENTS_MIN);
+	seg = MAX(seg, DIV_UP(capacity, SEGMENTS_MAX));
+	/* down on small sets, up on those that have as many segments as there can be */
+	seg = seg > SEGMENT_SECTORS_MAX ? DIV_UP(seg, row) * row : seg - seg % row;
+	if (seg == 0 || seg / granule > MAP_RECORDS_MAX) {
+		return -EINVAL;
+	}
+	set->segment_sectors = seg;
+	set->segment_count = DIV_UP(capacity, seg);
+	return 0;
+}
+
+static uint64_t
+smallest_region(struct kb_drive *const *drives, uint32_t count)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t i = 0; i < count; i++) {
+		least = MIN(least, kb_pool_bytes(kb_size(drives[i])));
+	}
+	return least;
+}
+
+static int
+layout_set(struct vdevs *v, const struct pool_set_spec *spec, uint32_t index)
+{
+	struct vdev_set *set = &v->sets[index];
+	uint64_t region = smallest_region(spec->drives, spec->width);
+	uint64_t column = region - LABEL_FRONT_BYTES - LABEL_BACK_BYTES;
+
+	if (index == 0) {
+		uint64_t ring = column / RING_SHARE / LABEL_BYTES * LABEL_BYTES;
+
+		v->ring_bytes = MIN(MAX(ring, ILOG_REGION_BYTES_MIN), RING_BYTES_MAX);
+		column -= v->ring_bytes;
+	}
+	rt_random_bytes(&set->guid, sizeof(set->guid));
+	set->cfg = (struct raidz_config){
+	    .kind = spec->kind,
+	    .width = spec->width,
+	    .parity = spec->kind == RAIDZ_KIND_PARITY ? spec->parity : 0,
+	    .base_bytes = KB_POOL_START + LABEL_FRONT_BYTES + (index == 0 ? v->ring_bytes : 0),
+	    .column_bytes = column,
+	};
+	return layout_segments(set);
+}
+
+static void
+layout_drive(
+    struct vdevs *v, struct kb_drive *kb, enum drive_role role, uint32_t set_index, uint32_t column)
+{
+	struct vdev_drive *d = &v->drives[v->drive_count++];
+
+	rt_random_bytes(&d->guid, sizeof(d->guid));
+	d->kb = kb;
+	d->role = role;
+	d->set_index = set_index;
+	d->column = column;
+	d->state = DRIVE_STATE_ONLINE;
+	d->region_bytes = kb_pool_bytes(kb_size(kb));
+	(void)snprintf(d->id, sizeof(d->id), "%s", kb_id(kb));
+	(void)snprintf(d->path, sizeof(d->path), "%s", kb_path(kb));
+}
+
+static void
+layout_drives(struct vdevs *v, const struct pool_create_spec *spec)
+{
+	for (uint32_t i = 0; i < spec->set_count; i++) {
+		for (uint32_t c = 0; c < spec->sets[i].width; c++) {
+			layout_drive(v, spec->sets[i].drives[c], DRIVE_ROLE_DATA, i, c);
+		}
+	}
+	for (uint32_t i = 0; i < spec->log_count; i++) {
+		layout_drive(v, spec->logs[i], DRIVE_ROLE_LOG, 0, i);
+	}
+	for (uint32_t i = 0; i < spec->spare_count; i++) {
+		layout_drive(v, spec->spares[i], DRIVE_ROLE_SPARE, 0, 0);
+	}
+}
+
+int
+vdev_layout(const struct pool_create_spec *spec, struct vdevs *out, char *why, size_t why_len)
+{
+	struct vdevs v = {0};
+	uint32_t drives = spec->log_count + spec->spare_count;
+	int err = plan_check(spec, why, why_len);
+
+	if (err != 0) {
+		return err;
+	}
+	for (uint32_t i = 0; i < spec->set_count; i++) {
+		drives += spec->sets[i].width;
+	}
+	v.sets = mem_zalloc_array(spec->set_count, sizeof(*v.sets));
+	v.drives = mem_zalloc_array(drives, sizeof(*v.drives));
+	if (v.sets == NULL || v.drives == NULL) {
+		vdev_free(&v, false);
+		return -ENOMEM;
+	}
+	v.set_count = spec->set_count;
+	for (uint32_t i = 0; i < spec->set_count; i++) {
+		err = layout_set(&v, &spec->sets[i], i);
+		if (err != 0) {
+			(void)snprintf(why, why_len, "set %u is too large", i);
+			vdev_free(&v, false);
+			return err;
+		}
+	}
+	layout_drives(&v, spec);
+	rt_random_bytes(&v.pool_guid, sizeof(v.pool_guid));
+	rt_random_bytes(&v.ring_guid, sizeof(v.ring_guid));
+	if (spec->log_count > 0) {
+		uint64_t room = smallest_region(spec->logs, spec->log_count) - LABEL_FRONT_BYTES -
+				LABEL_BACK_BYTES;
+
+		rt_random_bytes(&v.log_guid, sizeof(v.log_guid));
+		v.log_bytes =
+		    spec->log_bytes == 0 ? room : ALIGN_DOWN(spec->log_bytes, LABEL_BYTES);
+	}
+	v.create_time = rt_wall_ns() / NSEC_PER_SEC;
+	(void)snprintf(v.name, sizeof(v.name), "%s", spec->name);
+	*out = v;
+	return 0;
+}
+
+void
+vdev_free(struct vdevs *v, bool close_drives)
+{
+	for (uint32_t i = 0; v->sets != NULL && i < v->set_count; i++) {
+		if (v->sets[i].rg != NULL) {
+			raidz_group_destroy(v->sets[i].rg);
+		}
+	}
+	for (uint32_t i = 0; close_drives && v->drives != NULL && i < v->drive_count; i++) {
+		if (v->drives[i].kb != NULL) {
+			kb_close(v->drives[i].kb);
+		}
+	}
+	mem_free(v->sets);
+	mem_free(v->drives);
+	memset(v, 0, sizeof(*v));
+}
+
+/* ---- groups ---- */
+
+static enum raidz_col_state
+column_state(const struct vdev_drive *d)
+{
+	if (d->kb == NULL || d->state != DRIVE_STATE_ONLINE) {
+		return RAIDZ_COL_MISSING;
+	}
+	return d->dirty_from != 0 ? RAIDZ_COL_STALE : RAIDZ_COL_ONLINE;
+}
+
+static void
+column_follow(struct vdevs *v, const struct vdev_drive *d)
+{
+	enum raidz_col_state state = column_state(d);
+
+	if (d->role == DRIVE_ROLE_DATA && v->sets[d->set_index].rg != NULL) {
+		raidz_group_set_column(v->sets[d->set_index].rg, d->column,
+		    state == RAIDZ_COL_MISSING ? NULL : d->kb, state);
+	}
+}
+
+int
+vdev_open_groups(struct vdevs *v, bool readonly)
+{
+	for (uint32_t i = 0; i < v->set_count; i++) {
+		int err = raidz_group_create(&v->sets[i].cfg, &v->sets[i].rg);
+
+		if (err != 0) {
+			return err;
+		}
+		raidz_group_set_readonly(v->sets[i].rg, readonly);
+	}
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		column_follow(v, &v->drives[i]);
+	}
+	return 0;
+}
+
+uint32_t
+vdev_missing(const struct vdevs *v, uint32_t set_index)
+{
+	uint32_t missing = 0;
+
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		const struct vdev_drive *d = &v->drives[i];
+
+		missing += d->role == DRIVE_ROLE_DATA && d->set_index == set_index &&
+			   column_state(d) == RAIDZ_COL_MISSING;
+	}
+	return missing;
+}
+
+int
+vdev_enough(const struct vdevs *v)
+{
+	for (uint32_t i = 0; i < v->set_count; i++) {
+		if (vdev_missing(v, i) > raidz_tolerates(&v->sets[i].cfg)) {
+			return -EIO;
+		}
+	}
+	return 0;
+}
+
+void
+vdev_drive_out(
+    struct vdevs *v, struct vdev_drive *d, enum drive_state state, uint64_t dirty_from_txg)
+{
+	if (d->state == state && d->dirty_from != 0 && d->dirty_from <= dirty_from_txg &&
+	    d->dirty_to == UINT64_MAX) {
+		return;
+	}
+	log_warn("drive.out pool=%s path=%s set=%u column=%u state=%d dirty_from=%llu", v->name,
+	    d->path, d->set_index, d->column, (int)state, (unsigned long long)dirty_from_txg);
+	d->state = state;
+	if (d->dirty_from == 0 || dirty_from_txg < d->dirty_from) {
+		d->dirty_from = dirty_from_txg;
+	}
+	d->dirty_to = UINT64_MAX;
+	column_follow(v, d);
+}
+
+void
+vdev_drive_back(struct vdevs *v, struct vdev_drive *d, uint64_t dirty_to_txg)
+{
+	d->state = DRIVE_STATE_ONLINE;
+	if (d->dirty_from != 0 && d->dirty_to == UINT64_MAX) {
+		/* from here on it gets every write */
+		d->dirty_to = MAX(dirty_to_txg, d->dirty_from);
+	}
+	column_follow(v, d);
+}
+
+struct vdev_drive *
+vdev_column(const struct vdevs *v, uint32_t set_index, uint32_t column)
+{
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		struct vdev_drive *d = &v->drives[i];
+
+		if (d->role == DRIVE_ROLE_DATA && d->set_index == set_index &&
+		    d->column == column) {
+			return d;
+		}
+	}
+	return NULL;
+}
+
+void
+vdev_count_report(struct vdevs *v, uint32_t set_index, const struct raidz_report *r)
+{
+	if ((r->io_error | r->cksum_bad | r->rewritten | r->unwritten) == 0) {
+		return;
+	}
+	for (uint32_t c = 0; c < v->sets[set_index].cfg.width; c++) {
+		struct vdev_drive *d = vdev_column(v, set_index, c);
+
+		if (d == NULL) {
+			continue;
+		}
+		d->read_errors += (r->io_error >> c) & 1;
+		d->write_errors += (r->unwritten >> c) & 1 && column_state(d) != RAIDZ_COL_MISSING;
+		d->cksum_errors += (r->cksum_bad >> c) & 1;
+		d->repaired += (r->rewritten >> c) & 1;
+	}
+}
+
+/* ---- the log's sides ---- */
+
+/*
+ * In-pool ring: the parity + 1 lowest usable columns of set 0 (at most ILOG_SIDES_MAX). When some
+ * of them are lost later, the lowest ones of the rest still include those that are left: replay
+ * finds what was written.
+ */
+static void
+ring_sides(const struct vdevs *v, struct ilog_config *out)
+{
+	const struct raidz_config *cfg = &v->sets[0].cfg;
+	uint32_t want = MIN(raidz_tolerates(cfg) + 1, (uint32_t)ILOG_SIDES_MAX);
+
+	for (uint32_t c = 0; c < cfg->width && out->side_count < want; c++) {
+		const struct vdev_drive *d = vdev_column(v, 0, c);
+
+		if (d != NULL && column_state(d) == RAIDZ_COL_ONLINE) {
+			out->sides[out->side_count++] = (struct ilog_side){
+			    .drive = d->kb,
+			    .off_bytes = KB_POOL_START + LABEL_FRONT_BYTES,
+			};
+		}
+	}
+}
+
+/* Log drives: side = column, so that a side keeps its number when another is out. */
+static bool
+drive_sides(const struct vdevs *v, struct ilog_config *out)
+{
+	bool usable = false;
+
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		const struct vdev_drive *d = &v->drives[i];
+
+		if (d->role != DRIVE_ROLE_LOG) {
+			continue;
+		}
+		out->side_count = MAX(out->side_count, d->column + 1);
+		out->sides[d->column].off_bytes = KB_POOL_START + LABEL_FRONT_BYTES;
+		if (column_state(d) == RAIDZ_COL_ONLINE) {
+			out->sides[d->column].drive = d->kb;
+			usable = true;
+		}
+	}
+	return usable;
+}
+
+int
+vdev_log_config(struct vdevs *v, bool in_pool, uint64_t epoch, struct ilog_config *out)
+{
+	struct ilog_config cfg = {
+	    .region_bytes = vdev_log_ring_bytes(v, in_pool),
+	    .epoch = epoch,
+	};
+
+	if (in_pool) {
+		memcpy(cfg.guid, v->ring_guid.b, sizeof(cfg.guid));
+		ring_sides(v, &cfg);
+		if (cfg.side_count == 0) {
+			return -ENODEV;
+		}
+	} else {
+		memcpy(cfg.guid, v->log_guid.b, sizeof(cfg.guid));
+		if (!drive_sides(v, &cfg)) {
+			return -ENODEV;
+		}
+	}
+	*out = cfg;
+	return 0;
+}
+
+uint64_t
+vdev_log_ring_bytes(const struct vdevs *v, bool in_pool)
+{
+	return in_pool ? v->ring_bytes : v->log_bytes;
+}

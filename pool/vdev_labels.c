@@ -1,0 +1,267 @@
+/*
+ * vdev_labels.c - writing to all drives at once: labels in pairs, flushes.
+ *
+ * A configuration is written to the even labels of every drive, flushed, then to the odd ones,
+ * flushed. It counts from then on; the uberblock that names it may come later. Whatever instant the
+ * power goes, each drive has one whole pair, and an import finds either the configuration that the
+ * newest uberblock names or the next one, which differs only in what had failed before.
+ */
+#include "pool/label.h"
+#include "pool/pool_int.h"
+
+/* One drive's part of a pass. */
+struct pass_item {
+	struct vdev_drive *d;
+	struct iobuf *buf;
+	struct kb_seg seg[LABEL_COUNT / 2];
+	struct kb_io io[LABEL_COUNT / 2];
+	struct kb_io flush;
+	bool failed;
+};
+
+uint64_t
+vdev_next_config(const struct vdevs *v)
+{
+	return MAX(v->config_txg, v->committed_txg) + 1;
+}
+
+static bool
+takes_labels(const struct vdev_drive *d)
+{
+	return d->kb != NULL && d->state == DRIVE_STATE_ONLINE;
+}
+
+static int
+item_fill(struct vdevs *v, struct pass_item *it, unsigned first, uint64_t config_txg,
+    const struct iobuf *config, uint32_t config_len)
+{
+	uint32_t len = LABEL_CONFIG_OFF + ALIGN_UP(config_len, SECTOR_BYTES);
+	int err = iobuf_alloc(len * (LABEL_COUNT / 2), ARENA_SYNC, &it->buf);
+
+	if (err != 0) {
+		return err;
+	}
+	memset(it->buf->data, 0, (size_t)len * (LABEL_COUNT / 2));
+	for (unsigned k = 0; k < LABEL_COUNT / 2; k++) {
+		unsigned index = first + k * 2;
+		uint8_t *at = it->buf->data + (size_t)k * len;
+
+		memcpy(at + LABEL_CONFIG_OFF, config->data, config_len);
+		label_encode(v, it->d, index, config_txg, config_len, at);
+		it->seg[k] = (struct kb_seg){it->buf, k * len, len};
+		it->io[k] = (struct kb_io){
+		    .op = KB_WRITE,
+		    .off_bytes = label_offset(it->d->region_bytes, index),
+		    .segs = &it->seg[k],
+		    .seg_count = 1,
+		};
+	}
+	return 0;
+}
+
+static void
+items_write(struct pass_item *items, uint32_t count)
+{
+	struct kb_group g;
+
+	kb_group_init(&g);
+	for (uint32_t i = 0; i < count; i++) {
+		for (unsigned k = 0; k < LABEL_COUNT / 2; k++) {
+			kb_submit(items[i].d->kb, &items[i].io[k], &g, 0);
+		}
+	}
+	kb_group_wait(&g);
+	for (uint32_t i = 0; i < count; i++) {
+		for (unsigned k = 0; k < LABEL_COUNT / 2; k++) {
+			items[i].failed |= items[i].io[k].status != 0;
+		}
+	}
+}
+
+static void
+items_flush(struct pass_item *items, uint32_t count)
+{
+	struct kb_group g;
+
+	kb_group_init(&g);
+	for (uint32_t i = 0; i < count; i++) {
+		items[i].flush = (struct kb_io){.op = KB_FLUSH};
+		kb_submit(items[i].d->kb, &items[i].flush, &g, 0);
+	}
+	kb_group_wait(&g);
+	for (uint32_t i = 0; i < count; i++) {
+		items[i].failed |= items[i].flush.status != 0;
+	}
+}
+
+/* Labels first, first + 2 of every drive, in batches that the buffer reserve can hold; durable
+ * afterwards. */
+static int
+write_pair(struct vdevs *v, struct pass_item *items, uint32_t count, unsigned first,
+    uint64_t config_txg, const struct iobuf *config, uint32_t config_len)
+{
+	uint32_t batch = 8;
+	int err = 0;
+
+	for (uint32_t from = 0; err == 0 && from < count; from += batch) {
+		uint32_t n = MIN(batch, count - from), made = 0;
+
+		while (err == 0 && made < n) {
+			err = item_fill(
+			    v, &items[from + made], first, config_txg, config, config_len);
+			made += err == 0;
+		}
+		if (err == 0) {
+			items_write(&items[from], n);
+		}
+		for (uint32_t i = 0; i < made; i++) {
+			iobuf_unref(items[from + i].buf);
+		}
+	}
+	if (err == 0) {
+		items_flush(items, count);
+	}
+	return err;
+}
+
+/* One attempt. *out_failed: a drive didn't take it and is out now, so that what was written is
+ * outdated. */
+static int
+write_once(struct vdevs *v, uint64_t config_txg, struct pass_item *items, bool *out_failed)
+{
+	uint32_t count = 0, len;
+	struct iobuf *config;
+	int err = iobuf_alloc(LABEL_CONFIG_BYTES_MAX, ARENA_SYNC, &config);
+
+	if (err != 0) {
+		return err;
+	}
+	memset(items, 0, v->drive_count * sizeof(*items));
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		if (takes_labels(&v->drives[i])) {
+			items[count++].d = &v->drives[i];
+		}
+	}
+	err = config_encode(v, config_txg, config->data, LABEL_CONFIG_BYTES_MAX, &len);
+	if (err == 0) {
+		err = write_pair(v, items, count, 0, config_txg, config, len);
+	}
+	if (err == 0) {
+		err = write_pair(v, items, count, 1, config_txg, config, len);
+	}
+	iobuf_unref(config);
+	*out_failed = false;
+	for (uint32_t i = 0; err == 0 && i < count; i++) {
+		if (items[i].failed) {
+			vdev_drive_out(v, items[i].d, DRIVE_STATE_FAULTED, v->committed_txg + 1);
+			*out_failed = true;
+		}
+	}
+	return err;
+}
+
+int
+vdev_write_labels(struct vdevs *v, uint64_t config_txg)
+{
+	struct pass_item *items = mem_zalloc_array(v->drive_count, sizeof(*items));
+	bool failed = true;
+	int err = items != NULL ? 0 : -ENOMEM;
+
+	/* each turn but the last takes a drive out */
+	for (uint32_t turn = 0; err == 0 && failed && turn <= v->drive_count; turn++) {
+		err = write_once(v, config_txg + turn, items, &failed);
+		if (err == 0) {
+			err = vdev_enough(v);
+		}
+		if (err == 0) {
+			v->config_txg = config_txg + turn;
+		}
+	}
+	mem_free(items);
+	return err;
+}
+
+int
+vdev_erase_labels(struct vdevs *v)
+{
+	struct iobuf *zero;
+	int first = 0, err = iobuf_alloc(LABEL_BYTES, ARENA_SYNC, &zero);
+
+	if (err != 0) {
+		return err;
+	}
+	memset(zero->data, 0, LABEL_BYTES);
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		struct vdev_drive *d = &v->drives[i];
+
+		if (d->kb == NULL) {
+			continue;
+		}
+		for (unsigned k = 0; k < LABEL_COUNT; k++) {
+			err =
+			    kb_write(d->kb, label_offset(d->region_bytes, k), zero, LABEL_BYTES, 0);
+			first = first != 0 ? first : err;
+		}
+		err = kb_gpt_clear(d->kb);
+		first = first != 0 ? first : err;
+		err = kb_flush(d->kb);
+		first = first != 0 ? first : err;
+	}
+	iobuf_unref(zero);
+	return first;
+}
+
+/* ---- flush ---- */
+
+struct flush_job {
+	struct vdevs *v;
+	struct waitgroup *wg;
+	uint32_t set_index, failed;
+};
+
+static void
+flush_set(void *arg)
+{
+	struct flush_job *job = arg;
+
+	/* what failed is judged over all sets when the last one is done */
+	int err = raidz_flush(job->v->sets[job->set_index].rg, &job->failed);
+
+	(void)err;
+	wg_done(job->wg);
+}
+
+int
+vdev_flush_all(struct vdevs *v, bool *out_membership_changed)
+{
+	struct flush_job *jobs = mem_zalloc_array(v->set_count, sizeof(*jobs));
+	struct waitgroup wg;
+
+	if (jobs == NULL) {
+		return -ENOMEM;
+	}
+	wg_init(&wg);
+	wg_add(&wg, v->set_count);
+	for (uint32_t i = 0; i < v->set_count; i++) {
+		jobs[i] = (struct flush_job){.v = v, .wg = &wg, .set_index = i};
+		if (DELIBERATE_BUG("pool-uber-before-flush")) {
+			wg_done(&wg);
+		} else if (i + 1 == v->set_count || fiber_spawn(rt_reactor_self(), FIBER_SYNC,
+							"pool-flush", flush_set, &jobs[i]) != 0) {
+			flush_set(&jobs[i]);
+		}
+	}
+	wg_wait(&wg);
+	for (uint32_t i = 0; i < v->set_count; i++) {
+		for (uint32_t c = 0; c < v->sets[i].cfg.width; c++) {
+			struct vdev_drive *d = vdev_column(v, i, c);
+
+			if (d != NULL && ((jobs[i].failed >> c) & 1) != 0) {
+				vdev_drive_out(v, d, DRIVE_STATE_FAULTED, v->committed_txg + 1);
+				*out_membership_changed = true;
+			}
+		}
+	}
+	mem_free(jobs);
+	return vdev_enough(v);
+}
