@@ -1,4 +1,4 @@
-/* net_sim_int.h - private to net_sim.c and net_sim_udp.c: the network of one simulated life. */
+/* net_sim_int.h - private to net_sim*.c: the network of one simulated life. */
 #ifndef AGATE_BASE_NET_SIM_INT_H
 #define AGATE_BASE_NET_SIM_INT_H
 
@@ -24,5 +24,15 @@ uint16_t sim_net_port(struct sim_net *n);
 uint64_t sim_net_delay_ns(void);
 /* Does something bound to at receive what is sent to dst? */
 bool sim_net_matches(const struct net_addr *at, const struct net_addr *dst);
+
+/* What the two ends of a connection see of each other. */
+struct sim_pair {
+	struct net_addr near_peer, far_peer;
+	bool unix_domain;
+};
+int sim_conn_pair(const struct sim_net *n, const struct sim_pair *p, struct net_conn **out_near,
+    struct net_conn **out_far) WARN_UNUSED;
+/* Frees an end that nobody has accepted; the other one is reset. */
+void sim_conn_refuse(struct net_conn *c);
 
 #endif
