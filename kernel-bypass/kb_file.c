@@ -16,13 +16,14 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <unistd.h>
-#include "kernel-bypass/kb_int.h"
+#include "kernel-bypass/kb_file_int.h"
 
 #define FILE_PUNCH_STEP (4u << 20)
 
 struct kb_file {
 	struct kb_drive drive;
 	int fd;
+	struct kb_file_map map; /* in memory only */
 };
 
 struct kb_file_lane {
@@ -95,12 +96,46 @@ file_punch(int fd, uint64_t off_bytes, uint64_t len_bytes)
 	return 0;
 }
 
+/* Discard is a hint: of a mapped file only whole granules go. */
+static int
+file_discard(struct kb_file *f, uint64_t off_bytes, uint64_t len_bytes)
+{
+	uint64_t start = off_bytes;
+	uint64_t end = off_bytes + len_bytes;
+
+	if (f->map.base != NULL) {
+		start = ALIGN_UP(start, KB_FILE_GRANULE);
+		end = ALIGN_DOWN(end, KB_FILE_GRANULE);
+		if (start >= end) {
+			return 0;
+		}
+		kb_file_map_forget(&f->map, start, end - start);
+	}
+	return file_punch(f->fd, start, end - start);
+}
+
 /* ---- in memory ---- */
+
+static void
+file_copy(uint8_t *at, const struct kb_io *io)
+{
+	for (uint32_t i = 0; i < io->seg_count; i++) {
+		const struct kb_seg *s = &io->segs[i];
+		if (io->op == KB_READ) {
+			memcpy(s->buf->data + s->off_bytes, at, s->len_bytes);
+		} else {
+			memcpy(at, s->buf->data + s->off_bytes, s->len_bytes);
+		}
+		at += s->len_bytes;
+	}
+}
 
 static int
 file_run(struct kb_drive *d, const struct kb_io *io)
 {
+	struct kb_file *f = file_of(d);
 	struct iovec iov[KB_SEGS_MAX];
+	uint64_t len = 0;
 
 	if (io->op == KB_FLUSH) {
 		return 0;
@@ -109,8 +144,13 @@ file_run(struct kb_drive *d, const struct kb_io *io)
 		const struct kb_seg *s = &io->segs[i];
 		iov[i].iov_base = s->buf->data + s->off_bytes;
 		iov[i].iov_len = s->len_bytes;
+		len += s->len_bytes;
 	}
-	return file_move(file_of(d)->fd, io->op, iov, (int)io->seg_count, io->off_bytes,
+	if (kb_file_map_ready(&f->map, io->op, io->off_bytes, len)) {
+		file_copy(f->map.base + io->off_bytes, io);
+		return 0;
+	}
+	return file_move(f->fd, io->op, iov, (int)io->seg_count, io->off_bytes,
 	    (io->flags & KB_FUA) != 0 ? RWF_DSYNC : 0);
 }
 
@@ -125,7 +165,7 @@ file_work(struct kb_req *req)
 	case KB_FLUSH:
 		return fdatasync(fd) == 0 ? 0 : kb_status_of_errno(errno);
 	case KB_DISCARD:
-		return file_punch(fd, req->off_bytes, req->len_bytes);
+		return file_discard(file_of(req->lane->drive), req->off_bytes, req->len_bytes);
 	case KB_READ:
 	case KB_WRITE:
 		break;
@@ -158,6 +198,7 @@ file_lane_stop(struct kb_lane *lane)
 static void
 file_destroy(struct kb_drive *d)
 {
+	kb_file_map_close(&file_of(d)->map);
 	kb_close_fd(file_of(d)->fd);
 }
 
@@ -182,6 +223,14 @@ static const struct kb_ops file_disk_ops = {
     .destroy = file_destroy,
 };
 
+static void
+file_map_blocking(void *arg)
+{
+	struct kb_file *f = arg;
+
+	kb_file_map_open(&f->map, f->fd, f->drive.info.size_bytes);
+}
+
 int
 kb_file_open(int fd, const struct kb_info *info, bool in_memory, struct kb_drive **out)
 {
@@ -193,6 +242,9 @@ kb_file_open(int fd, const struct kb_info *info, bool in_memory, struct kb_drive
 		return err;
 	}
 	file_of(d)->fd = fd;
+	if (in_memory) {
+		offload(file_map_blocking, file_of(d));
+	}
 	for (unsigned i = 0; i < d->lane_count; i++) {
 		struct kb_lane *lane = kb_lane_at(d, i);
 		kb_worker_set_init(workers_of(lane), lane, file_work);

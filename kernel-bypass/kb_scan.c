@@ -279,6 +279,31 @@ scan_enter(struct scan *sc, const char *path, int fd)
 	return f;
 }
 
+/* A drive that the kernel knows, but that can't be opened: named with what is known without. */
+static void
+scan_enter_closed(struct scan *sc, const char *path, const char *dir, int err)
+{
+	struct kb_found *f = err == ENXIO || err == ENOMEDIUM ? NULL : scan_add(sc);
+	char text[32];
+	unsigned maj;
+	unsigned min;
+
+	if (f == NULL) {
+		return;
+	}
+	snprintf(f->info.path, sizeof(f->info.path), "%s", path);
+	snprintf(f->used_by, sizeof(f->used_by), "cannot be opened: %s", err_str(err));
+	f->info.backend = KB_BACKEND_AIO;
+	f->info.size_bytes = ALIGN_DOWN(kb_sysfs_number(dir, "size") * 512, (uint64_t)SECTOR_BYTES);
+	if (kb_sysfs_read(dir, "dev", text, sizeof(text)) &&
+	    sscanf(text, "%u:%u", &maj, &min) == 2) {
+		kb_sysfs_identify(makedev(maj, min), &f->info);
+	}
+	if (scan_is_known(sc, f)) {
+		sc->count--;
+	}
+}
+
 static bool
 name_is_skipped(const char *name)
 {
@@ -304,6 +329,7 @@ scan_device(struct scan *sc, const char *name)
 	}
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0) {
+		scan_enter_closed(sc, path, dir, errno);
 		return;
 	}
 	struct kb_found *f = scan_enter(sc, path, fd);

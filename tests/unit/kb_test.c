@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/base.h"
@@ -150,6 +151,42 @@ drive_discard(struct kb_drive *d)
 	iobuf_unref(b);
 }
 
+/* Deadlines that pass at once: what has not begun is taken back, what has begun ends late; either
+ * way every buffer comes back, and what was not reported as timed out is on the drive. */
+#define HURRIED 40u
+static void
+drive_deadlines(struct kb_drive *d)
+{
+	static struct kb_io io[HURRIED];
+	struct kb_seg seg = {.len_bytes = PAGE};
+	struct kb_group g;
+	unsigned timeouts = 0;
+
+	CU_ASSERT_FATAL(iobuf_alloc(PAGE, ARENA_SYNC, &seg.buf) == 0);
+	memset(seg.buf->data, 0x5a, PAGE);
+	kb_group_init(&g);
+	for (uint64_t i = 0; i < HURRIED; i++) {
+		io[i] = (struct kb_io){
+		    .op = KB_WRITE, .off_bytes = 40 * MIB + i * PAGE, .segs = &seg, .seg_count = 1};
+		kb_submit(d, &io[i], &g, i % 4 == 0 ? 0 : rt_now_ns() + 1);
+	}
+	kb_group_wait(&g);
+	for (uint64_t i = 0; i < HURRIED; i++) {
+		CU_ASSERT(io[i].status == 0 || (i % 4 != 0 && io[i].status == -ETIMEDOUT));
+		timeouts += io[i].status == -ETIMEDOUT;
+	}
+	while (kb_late_writes(d) != 0 || atomic_load(&seg.buf->refs) != 1) {
+		fiber_sleep(NSEC_PER_MSEC);
+	}
+	printf("(%u of %u timed out) ", timeouts, HURRIED);
+	for (uint64_t i = 0; i < HURRIED; i++) {
+		memset(seg.buf->data, 0, PAGE);
+		CU_ASSERT(kb_read(d, io[i].off_bytes, seg.buf, PAGE) == 0);
+		CU_ASSERT(io[i].status != 0 || seg.buf->data[PAGE - 1] == 0x5a);
+	}
+	iobuf_unref(seg.buf);
+}
+
 struct image_case {
 	const char *path;
 	enum kb_backend backend;
@@ -173,6 +210,7 @@ image_main(void *arg)
 	if (info.discard) {
 		drive_discard(d);
 	}
+	drive_deadlines(d);
 	kb_close(d);
 }
 
@@ -306,6 +344,83 @@ test_shrunk(void)
 	make_image(path, sizeof(path), work_dir, "s.img", 4 * MIB);
 	run_real(shrunk_main, path);
 	unlink(path);
+}
+
+/* ---- a file system in memory that is full: errors, no signal, and nothing lost that was told as
+ * written ---- */
+
+#define FULL_IMAGE_BYTES (8 * MIB)
+
+struct full {
+	const char *path;
+	bool written[FULL_IMAGE_BYTES / (64 * 1024)];
+};
+
+static void
+full_write(struct full *f, struct kb_drive *d, struct iobuf *b)
+{
+	unsigned ok = 0;
+
+	for (uint64_t i = 0; i < ARRAY_LEN(f->written); i++) {
+		memset(b->data, (int)i + 1, PAGE);
+		int err = kb_write(d, i * 64 * 1024, b, PAGE, 0);
+		CU_ASSERT(err == 0 || err == -EIO);
+		f->written[i] = err == 0;
+		ok += err == 0;
+	}
+	CU_ASSERT(ok > 0 && ok < ARRAY_LEN(f->written));
+}
+
+static void
+full_read(struct full *f, struct kb_drive *d, struct iobuf *b)
+{
+	for (uint64_t i = 0; i < ARRAY_LEN(f->written); i++) {
+		CU_ASSERT(kb_read(d, i * 64 * 1024, b, PAGE) == 0);
+		CU_ASSERT(b->data[PAGE - 1] == (f->written[i] ? (uint8_t)(i + 1) : 0));
+	}
+}
+
+static void
+full_main(void *arg)
+{
+	struct full *f = arg;
+	struct kb_drive *d = NULL;
+	struct iobuf *b;
+
+	CU_ASSERT_FATAL(iobuf_alloc(PAGE, ARENA_SYNC, &b) == 0);
+	CU_ASSERT_FATAL(kb_open(f->path, -1, true, &d) == 0);
+	full_write(f, d, b);
+	full_read(f, d, b);
+	kb_close(d);
+	CU_ASSERT_FATAL(kb_open(f->path, -1, true, &d) == 0);
+	full_read(f, d, b);
+	CU_ASSERT(kb_discard(d, 0, FULL_IMAGE_BYTES) == 0);
+	memset(f->written, 0, sizeof(f->written));
+	full_read(f, d, b);
+	memset(b->data, 3, PAGE);
+	CU_ASSERT(kb_write(d, FULL_IMAGE_BYTES - PAGE, b, PAGE, KB_FUA) == 0);
+	kb_close(d);
+	iobuf_unref(b);
+}
+
+static void
+test_memory_full(void)
+{
+	char dir[96];
+	char path[128];
+	struct full f = {.path = path};
+
+	snprintf(dir, sizeof(dir), "%s/full", work_dir);
+	CU_ASSERT_FATAL(mkdir(dir, 0700) == 0);
+	if (mount("none", dir, "tmpfs", 0, "size=2m") != 0) {
+		printf("(no mount: skipped) ");
+		rmdir(dir);
+		return;
+	}
+	make_image(path, sizeof(path), dir, "f.img", FULL_IMAGE_BYTES);
+	run_real(full_main, &f);
+	CU_ASSERT(umount(dir) == 0);
+	rmdir(dir);
 }
 
 /* ---- partition table and content ---- */
@@ -528,6 +643,7 @@ main(int argc, char **argv)
 	    {"image_on_disk", test_image_on_disk},
 	    {"block_device", test_block_device},
 	    {"shrunk", test_shrunk},
+	    {"memory_full", test_memory_full},
 	    {"scan", test_scan},
 	};
 
