@@ -204,6 +204,83 @@ test_damage(void)
 	}
 }
 
+/* ---- many fibers on two reactors, while a drive comes and goes ---- */
+
+#define WORKERS 8
+#define WORKER_BLOCKS 12
+#define FLAKY 3 /* the drive */
+
+struct concurrent {
+	struct rig r;
+	struct waitgroup wg;
+	atomic_uint bad, next;
+};
+
+/* Writes blocks of its own and reads them again; that drive may lack some of it, no other. */
+static void
+worker(void *arg)
+{
+	struct concurrent *t = arg;
+	uint32_t self = atomic_fetch_add(&t->next, 1);
+	uint32_t bad = 0;
+	for (uint32_t i = 0; i < WORKER_BLOCKS; i++) {
+		struct rig_block b;
+		struct raidz_report rep;
+		uint64_t sector = (self * WORKER_BLOCKS + i) * 100;
+		rig_block_init(&t->r, &b, sector, SECTOR_BYTES * (1 + (self * 7 + i) % 60), sector);
+		int err = rig_write(&t->r, &b, &rep);
+		bad += err != 0 && err != -ERR_DEGRADED;
+		bad += (rep.unwritten & ~(1u << FLAKY)) != 0;
+		for (uint32_t k = 0; k < 3; k++) {
+			bad += rig_read(&t->r, &b, &rep) != 0;
+			bad += ((rep.cksum_bad | rep.io_error) & ~(1u << FLAKY)) != 0;
+		}
+		bad += rig_scrub(&t->r, &b, &rep) != 0;
+		rig_block_done(&b);
+	}
+	atomic_fetch_add(&t->bad, bad);
+	wg_done(&t->wg);
+}
+
+static void
+run_concurrent(void *arg)
+{
+	struct concurrent t = {0};
+	rig_open(&t.r, 8, 2);
+	wg_init(&t.wg);
+	wg_add(&t.wg, WORKERS);
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		fiber_spawn_wait(i % 2, FIBER_REQUEST, "worker", worker, &t);
+	}
+	for (uint32_t i = 0; i < 20; i++) {
+		raidz_group_set_column(t.r.rg, FLAKY, NULL, RAIDZ_COL_MISSING);
+		raidz_group_quiesce(t.r.rg);
+		/* Nobody has the drive any more. */
+		kb_close(t.r.drive[FLAKY]);
+		bool opened = kb_sim_open(t.r.medium[FLAKY], &t.r.drive[FLAKY]) == 0;
+		ASSERT(opened);
+		rig_column_set(&t.r, FLAKY, RAIDZ_COL_ONLINE);
+		fiber_sleep(NSEC_PER_MSEC);
+	}
+	wg_wait(&t.wg);
+	*(uint32_t *)arg = atomic_load(&t.bad);
+	rig_close(&t.r);
+}
+
+static void
+test_concurrent(void)
+{
+	for (uint64_t s = seed; s < seed + 10; s++) {
+		uint32_t bad = 1;
+		rig_sim(s, run_concurrent, &bad);
+		CU_ASSERT_EQUAL(bad, 0);
+	}
+	uint32_t bad = 1;
+	struct rt_options real = {.reactors = 2, .arena_bytes = 256 << 20};
+	CU_ASSERT_EQUAL(rt_run(&real, run_concurrent, &bad), 0);
+	CU_ASSERT_EQUAL(bad, 0);
+}
+
 /* Usage: raidz_io_prop_test [first seed [seeds]] */
 int
 main(int argc, char **argv)
@@ -219,6 +296,7 @@ main(int argc, char **argv)
 	CU_pSuite s = CU_add_suite("raidz_io_prop", NULL, NULL);
 	CU_add_test(s, "every set of missing drives", test_missing);
 	CU_add_test(s, "random damage", test_damage);
+	CU_add_test(s, "concurrent, also in the real runtime", test_concurrent);
 	CU_basic_set_mode(CU_BRM_VERBOSE);
 	CU_basic_run_tests();
 	unsigned failed = CU_get_number_of_failures();

@@ -141,6 +141,32 @@ run_rot(void *arg UNUSED)
 	check_rot(4, 0, 1 << 20);
 }
 
+/* A repair counts only when it reads back. */
+static void
+run_unrepairable(void *arg UNUSED)
+{
+	static const uint32_t shapes[][2] = {{7, 1}, {3, 0}};
+	static const struct kb_sim_faults faults[] = {
+	    {.dropped = 1000000}, {.write_error = 1000000}};
+	for (size_t i = 0; i < ARRAY_LEN(shapes) * ARRAY_LEN(faults); i++) {
+		struct rig r;
+		struct rig_block b;
+		struct raidz_report rep;
+		rig_open(&r, shapes[i / 2][0], shapes[i / 2][1]);
+		rig_block_init(&r, &b, 1000, BLOCK_BYTES, 1);
+		CU_ASSERT_EQUAL(rig_write(&r, &b, &rep), 0);
+		uint32_t drive = b.map.col[1].drive;
+		rig_rot(&r, &b, drive, 3);
+		rig_faults_set(&r, drive, faults[i % 2]);
+		CU_ASSERT_EQUAL(rig_scrub(&r, &b, &rep), 0);
+		CU_ASSERT(rig_same(rep.cksum_bad, 1u << drive));
+		CU_ASSERT(rig_same(rep.unwritten, 1u << drive));
+		CU_ASSERT(rig_same(rep.rewritten, 0));
+		rig_block_done(&b);
+		rig_close(&r);
+	}
+}
+
 /* More lies than parity: an error, never wrong data, and nothing written. */
 static void
 check_lies(uint32_t width, uint32_t parity, uint32_t lies)
@@ -218,7 +244,7 @@ run_hang(void *arg UNUSED)
 			CU_ASSERT_EQUAL(
 			    raidz_read(r.rg, 77, BLOCK_BYTES, &buf, 0, rig_verify, &b, &rep), 0);
 			CU_ASSERT(rig_same(rep.io_error & ~(1u << c), 0));
-			CU_ASSERT(rig_same(rep.rewritten, 0));
+			CU_ASSERT(rig_same(rep.rewritten | rep.unwritten | rep.late, 0));
 			rig_faults_set(&r, c, (struct kb_sim_faults){0});
 			kb_sim_unhang(r.medium[c]);
 			fiber_sleep(NSEC_PER_SEC);
@@ -243,7 +269,7 @@ check_late_reads(uint32_t width, uint32_t parity, uint32_t missing)
 		struct rig_block b;
 		struct raidz_report rep;
 		rig_open(&r, width, parity);
-		rig_block_init(&r, &b, 2 * width, BLOCK_BYTES, 5);
+		rig_block_init(&r, &b, 2 * width + 1, BLOCK_BYTES, 5); /* drive 0 has data */
 		CU_ASSERT_EQUAL(rig_write(&r, &b, &rep), 0);
 		if (missing != 0) {
 			rig_column_set(&r, 0, RAIDZ_COL_MISSING);
@@ -492,6 +518,7 @@ static const struct rig_scenario scenarios[] = {
     {"missing", run_missing},
     {"errors", run_errors},
     {"rot", run_rot},
+    {"unrepairable", run_unrepairable},
     {"lies", run_lies},
     {"hang", run_hang},
     {"late reads", run_late_reads},

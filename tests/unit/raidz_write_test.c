@@ -94,20 +94,21 @@ run_padding(void *arg UNUSED)
 	struct rig r;
 	struct iobuf *buf;
 	rig_open(&r, 7, 1);
-	/* 2 of data, 1 of parity, 1 of padding each, far apart */
+	/* 7 of data, 2 of parity, 1 of padding each, far apart; the padding lies below a column */
+	const uint32_t len = 7 * SECTOR_BYTES;
 	struct raidz_block blk[3] = {
-	    {.sector = 7, .len_bytes = 2 * SECTOR_BYTES},
-	    {.sector = 70, .len_bytes = 2 * SECTOR_BYTES},
-	    {.sector = 140, .len_bytes = 2 * SECTOR_BYTES},
+	    {.sector = 7, .len_bytes = len},
+	    {.sector = 70, .len_bytes = len},
+	    {.sector = 140, .len_bytes = len},
 	};
-	CU_ASSERT_EQUAL(iobuf_alloc(2 * SECTOR_BYTES, ARENA_DIRTY, &buf), 0);
+	CU_ASSERT_EQUAL(iobuf_alloc(len, ARENA_DIRTY, &buf), 0);
 	memset(buf->data, 7, buf->cap_bytes);
 	for (uint32_t i = 0; i < 3; i++) {
 		blk[i].buf = buf;
 	}
 	CU_ASSERT_EQUAL(raidz_write(r.rg, blk, 3, ARENA_SYNC), 0);
-	CU_ASSERT_EQUAL(count_written_sectors(&r), 9);
-	CU_ASSERT_EQUAL(rig_count_io(&r, true), 9);
+	CU_ASSERT_EQUAL(count_written_sectors(&r), 3 * 9);
+	CU_ASSERT_EQUAL(rig_count_io(&r, true), 3 * 7);
 	iobuf_unref(buf);
 	rig_close(&r);
 }
