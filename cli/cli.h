@@ -1,0 +1,95 @@
+/*
+ * cli.h - agate, the command line and the appliance's shell. A verb is one row of a table; it turns
+ * its words into one request, and the answer into a table, tab-separated lines (-H) or JSON (-j).
+ *
+ * Exit status: 0 done; 1 refused or failed; 2 wrong usage; 3 the daemon can't be reached.
+ */
+#ifndef AGATE_CLI_H
+#define AGATE_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_UNREACHABLE = 3 };
+#define CLI_WORDS_MAX 1024
+#define CLI_OPTIONS_MAX 64
+
+struct cli_args {
+	bool bare, exact, json;                        /* -H -p -j */
+	bool dry_run, force, yes, recursive, readonly; /* -n -f -y -r -R */
+	const char *options[CLI_OPTIONS_MAX];          /* -o */
+	size_t option_count;
+	const char *words[CLI_WORDS_MAX]; /* positional */
+	size_t word_count;
+};
+
+struct cli_verb {
+	const char *noun, *verb;
+	const char *flags; /* letters it takes, of "HpjnfyrRo" */
+	size_t words_min, words_max;
+	const char *synopsis; /* behind "noun verb" */
+	const char *help;     /* a few lines, with an example */
+	int (*run)(const struct cli_verb *v, const struct cli_args *a);
+};
+extern const struct cli_verb cli_verbs[]; /* ends with noun NULL */
+
+/* agate.c */
+int cli_run_words(int argc, char **argv); /* one command: noun verb words... */
+int cli_usage_error(const struct cli_verb *v, const char *what, const char *word);
+int cli_help(const char *noun, const char *verb);
+
+/* client.c */
+/* Sends cmd and args (stolen). On success *out is a new reference (maybe JSON null). Prints the
+ * error otherwise. Exit status. */
+int client_call(const char *cmd, json_t *args, json_t **out);
+
+/* print.c */
+struct column {
+	const char *title;
+	const char *key;
+	enum { COLUMN_TEXT, COLUMN_SIZE, COLUMN_COUNT, COLUMN_FLAG, COLUMN_TIME } kind;
+};
+void print_table(
+    const struct cli_args *a, json_t *rows, const struct column *columns, size_t count);
+/* True when -j was given: printed, nothing more to do. */
+bool print_json(const struct cli_args *a, const struct cli_verb *v, json_t *result);
+void print_size(uint64_t bytes, bool exact, char *out, size_t len); /* "1.50G" or all digits */
+/* A name from outside, safe for a terminal: control bytes become '?'. */
+void print_safe(const char *s);
+
+/* confirm.c */
+/* On a terminal: the user must type name. Otherwise: only with -y or -f. */
+bool confirm_destroy(const struct cli_args *a, const char *what, const char *name);
+
+/* shell.c */
+int shell_run(void);
+
+/* words.c */
+/* Splits a line into words (quotes, backslashes). -1: a quote is open. */
+int words_split(char *line, char **out, int max);
+/* "nvme[0-6]n1" -> seven names. Adds to list; false when it isn't a good range or too many. */
+bool words_expand(const char *word, json_t *list);
+
+/* verbs */
+int verb_pool_create(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_destroy(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_list(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_status(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_export(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_import(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_check(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_create(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_destroy(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_list(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_get(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_set(const struct cli_verb *v, const struct cli_args *a);
+int verb_share_create(const struct cli_verb *v, const struct cli_args *a);
+int verb_share_set(const struct cli_verb *v, const struct cli_args *a);
+int verb_share_remove(const struct cli_verb *v, const struct cli_args *a);
+int verb_share_list(const struct cli_verb *v, const struct cli_args *a);
+int verb_disk_list(const struct cli_verb *v, const struct cli_args *a);
+int verb_system_status(const struct cli_verb *v, const struct cli_args *a);
+
+#endif

@@ -1,0 +1,128 @@
+/* client.c - one request to agated and its answer. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include "admin/protocol.h"
+#include "cli/cli.h"
+
+static int
+client_connect(const char **out_path)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	const char *path = getenv(AGATE_SOCKET_ENV);
+	if (path == NULL || path[0] == '\0') {
+		path = AGATE_SOCKET_DEFAULT;
+	}
+	*out_path = path;
+	if (strlen(path) >= sizeof(addr.sun_path)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	memcpy(addr.sun_path, path, strlen(path));
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0) {
+		int err = errno;
+		close(fd);
+		errno = err;
+		return -1;
+	}
+	return fd;
+}
+
+static bool
+client_send(int fd, json_t *request)
+{
+	char *text = json_dumps(request, JSON_COMPACT);
+	if (text == NULL) {
+		return false;
+	}
+	size_t len = strlen(text), done = 0;
+	text[len++] = '\n'; /* in place of the terminator: from here on the length counts */
+	while (done < len) {
+		ssize_t n = send(fd, text + done, len - done, MSG_NOSIGNAL);
+		if (n < 0 && errno != EINTR) {
+			break;
+		}
+		done += n > 0 ? (size_t)n : 0;
+	}
+	free(text);
+	return done == len;
+}
+
+static json_t *
+client_receive(int fd)
+{
+	FILE *f = fdopen(fd, "r");
+	char *line = NULL;
+	size_t cap = 0;
+	json_t *answer = NULL;
+	if (f == NULL) {
+		close(fd);
+		return NULL;
+	}
+	ssize_t len = getline(&line, &cap, f);
+	if (len > 0) {
+		answer = json_loadb(line, (size_t)len, 0, NULL);
+	}
+	free(line);
+	fclose(f);
+	return answer;
+}
+
+static void
+client_print_error(json_t *error)
+{
+	const char *message = json_string_value(json_object_get(error, "message"));
+	const char *untouched = json_string_value(json_object_get(error, "untouched"));
+	const char *next = json_string_value(json_object_get(error, "next"));
+	fprintf(
+	    stderr, "agate: %s\n", message != NULL ? message : "the daemon's answer is no answer");
+	if (untouched != NULL && untouched[0] != '\0') {
+		fprintf(stderr, "       %s\n", untouched);
+	}
+	if (next != NULL && next[0] != '\0') {
+		fprintf(stderr, "       %s\n", next);
+	}
+}
+
+int
+client_call(const char *cmd, json_t *args, json_t **out)
+{
+	const char *path;
+	json_t *request =
+	    json_pack("{s:i, s:s, s:o*}", "v", AGATE_PROTOCOL_VERSION, "cmd", cmd, "args", args);
+	*out = NULL;
+	if (request == NULL) {
+		fprintf(stderr, "agate: the words of the command aren't text (UTF-8)\n");
+		return CLI_USAGE;
+	}
+	int fd = client_connect(&path);
+	if (fd < 0) {
+		fprintf(
+		    stderr, "agate: the daemon doesn't answer at %s: %s\n", path, strerror(errno));
+		json_decref(request);
+		return CLI_UNREACHABLE;
+	}
+	bool sent = client_send(fd, request);
+	json_decref(request);
+	json_t *answer = client_receive(fd);
+	if (!sent || answer == NULL) {
+		fprintf(stderr, "agate: the daemon ended the conversation; the command may or may "
+				"not have been carried out\n");
+		json_decref(answer);
+		return CLI_UNREACHABLE;
+	}
+	if (!json_is_true(json_object_get(answer, "ok"))) {
+		client_print_error(json_object_get(answer, "error"));
+		json_decref(answer);
+		return CLI_FAILED;
+	}
+	json_t *result = json_object_get(answer, "result");
+	*out = result != NULL ? json_incref(result) : json_null();
+	json_decref(answer);
+	return CLI_OK;
+}

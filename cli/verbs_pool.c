@@ -1,0 +1,320 @@
+/* verbs_pool.c - pool verbs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli/cli.h"
+#include "cli/option.h"
+
+static bool
+is_set_kind(const char *word)
+{
+	static const char *const kinds[] = {"raidz", "raidz1", "raidz2", "raidz3", "mirror"};
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strcmp(word, kinds[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The words behind the pool's name, as in zpool: kinds open a set, "log" and "spare" their lists.
+ */
+static int
+create_layout(const struct cli_verb *v, const struct cli_args *a, json_t *args)
+{
+	json_t *sets = json_array(), *logs = json_array(), *spares = json_array();
+	json_t *into = NULL; /* NULL: a drive here is a set of its own */
+	json_object_set_new(args, "sets", sets);
+	json_object_set_new(args, "logs", logs);
+	json_object_set_new(args, "spares", spares);
+	for (size_t i = 1; i < a->word_count; i++) {
+		const char *word = a->words[i];
+		if (strcmp(word, "log") == 0) {
+			into = logs;
+		} else if (strcmp(word, "spare") == 0) {
+			into = spares;
+		} else if (into == logs && strcmp(word, "mirror") == 0) {
+			continue; /* several log drives are always mirrored */
+		} else if (is_set_kind(word)) {
+			json_t *set = json_pack("{s:s, s:[]}", "kind", word, "drives");
+			json_array_append_new(sets, set);
+			into = json_object_get(set, "drives");
+		} else if (into != NULL) {
+			if (!words_expand(word, into)) {
+				return cli_usage_error(v, "that is no range of names", word);
+			}
+		} else {
+			json_array_append_new(
+			    sets, json_pack("{s:s, s:[s]}", "kind", "single", "drives", word));
+		}
+	}
+	return CLI_OK;
+}
+
+static int
+create_options(const struct cli_verb *v, const struct cli_args *a, json_t *args)
+{
+	for (size_t i = 0; i < a->option_count; i++) {
+		uint64_t bytes;
+		if (strncmp(a->options[i], "logsize=", 8) != 0) {
+			return cli_usage_error(v, "no such option", a->options[i]);
+		}
+		if (!option_size(a->options[i] + 8, &bytes)) {
+			return cli_usage_error(v, "that is no size", a->options[i] + 8);
+		}
+		json_object_set_new(args, "log_bytes", json_integer((json_int_t)bytes));
+	}
+	return CLI_OK;
+}
+
+int
+verb_pool_create(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *args = json_pack(
+	    "{s:s, s:b, s:b}", "name", a->words[0], "dry_run", a->dry_run, "force", a->force);
+	json_t *result;
+	int status = create_layout(v, a, args);
+	if (status == CLI_OK) {
+		status = create_options(v, a, args);
+	}
+	if (status != CLI_OK) {
+		json_decref(args);
+		return status;
+	}
+	status = client_call("pool create", args, &result);
+	if (status != CLI_OK || print_json(a, v, result)) {
+		json_decref(result);
+		return status;
+	}
+	char usable[32], raw[32], log[32];
+	print_size((uint64_t)json_integer_value(json_object_get(result, "usable")), false, usable,
+	    sizeof(usable));
+	print_size(
+	    (uint64_t)json_integer_value(json_object_get(result, "raw")), false, raw, sizeof(raw));
+	print_size(
+	    (uint64_t)json_integer_value(json_object_get(result, "log")), false, log, sizeof(log));
+	int small = (int)json_integer_value(json_object_get(result, "small_record_percent"));
+	printf("%s '%s': %s usable of %s raw, %s of intent log\n",
+	    a->dry_run ? "would create" : "created", a->words[0], usable, raw, log);
+	if (small > 160) {
+		printf("note: on these sets an 8K record takes %d%% of its size; keep recordsize "
+		       "at 32K or more where you can\n",
+		    small);
+	}
+	json_decref(result);
+	return CLI_OK;
+}
+
+int
+verb_pool_destroy(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *result;
+	if (!a->dry_run && !confirm_destroy(a, "pool", a->words[0])) {
+		return CLI_FAILED;
+	}
+	int status = client_call("pool destroy",
+	    json_pack("{s:s, s:b}", "pool", a->words[0], "dry_run", a->dry_run), &result);
+	if (status != CLI_OK || print_json(a, v, result)) {
+		json_decref(result);
+		return status;
+	}
+	if (a->dry_run) {
+		char used[32];
+		print_size((uint64_t)json_integer_value(json_object_get(result, "used")), false,
+		    used, sizeof(used));
+		printf("would destroy '%s': %s on %d drives, %d shares\n", a->words[0], used,
+		    (int)json_integer_value(json_object_get(result, "drives")),
+		    (int)json_integer_value(json_object_get(result, "shares")));
+	} else {
+		printf("destroyed '%s'\n", a->words[0]);
+	}
+	json_decref(result);
+	return CLI_OK;
+}
+
+static json_t *
+pool_args(const struct cli_args *a)
+{
+	return a->word_count > 0 ? json_pack("{s:s}", "pool", a->words[0]) : json_object();
+}
+
+int
+verb_pool_list(const struct cli_verb *v, const struct cli_args *a)
+{
+	static const struct column columns[] = {{"NAME", "name", COLUMN_TEXT},
+	    {"USABLE", "usable", COLUMN_SIZE}, {"FREE", "free", COLUMN_SIZE},
+	    {"RAW", "raw", COLUMN_SIZE}, {"RAWUSED", "raw_used", COLUMN_SIZE},
+	    {"LOG", "log", COLUMN_SIZE}, {"HEALTH", "health", COLUMN_TEXT}};
+	json_t *result;
+	int status = client_call("pool list", pool_args(a), &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		if (json_array_size(result) == 0 && !a->bare) {
+			puts("no pools in service");
+		} else {
+			print_table(a, result, columns, sizeof(columns) / sizeof(columns[0]));
+		}
+	}
+	json_decref(result);
+	return status;
+}
+
+static void
+status_drives(json_t *drives, int indent)
+{
+	size_t i;
+	json_t *d;
+	json_array_foreach(drives, i, d)
+	{
+		printf("%*s%-*s %-9s %6lld %6lld %6lld %8lld\n", indent, "", 44 - indent,
+		    json_string_value(json_object_get(d, "path")),
+		    json_string_value(json_object_get(d, "state")),
+		    (long long)json_integer_value(json_object_get(d, "read_errors")),
+		    (long long)json_integer_value(json_object_get(d, "write_errors")),
+		    (long long)json_integer_value(json_object_get(d, "cksum_errors")),
+		    (long long)json_integer_value(json_object_get(d, "repaired")));
+	}
+}
+
+static void
+status_one(json_t *p)
+{
+	size_t i;
+	json_t *set;
+	const char *why = json_string_value(json_object_get(p, "why"));
+	printf("  pool: %s\nhealth: %s\n", json_string_value(json_object_get(p, "name")),
+	    json_string_value(json_object_get(p, "health")));
+	if (why != NULL && why[0] != '\0') {
+		printf("   why: %s\n", why);
+	}
+	printf("\n  %-42s %-9s %6s %6s %6s %8s\n", "NAME", "STATE", "READ", "WRITE", "CKSUM",
+	    "REPAIRED");
+	json_array_foreach(json_object_get(p, "sets"), i, set)
+	{
+		printf("  %s-%zu\n", json_string_value(json_object_get(set, "kind")), i);
+		status_drives(json_object_get(set, "drives"), 4);
+	}
+	if (json_array_size(json_object_get(p, "logs")) > 0) {
+		puts("  log");
+		status_drives(json_object_get(p, "logs"), 4);
+	}
+	if (json_array_size(json_object_get(p, "spares")) > 0) {
+		puts("  spare");
+		status_drives(json_object_get(p, "spares"), 4);
+	}
+	printf("\nerrors: %lld blocks that nothing could repair\n",
+	    (long long)json_integer_value(json_object_get(p, "data_errors")));
+	if (json_is_true(json_object_get(p, "log_in_pool"))) {
+		puts("  note: the intent log is on the pool's own drives");
+	}
+}
+
+int
+verb_pool_status(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *result, *p;
+	size_t i;
+	int status = client_call("pool status", pool_args(a), &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		if (json_array_size(result) == 0) {
+			puts("no pools in service");
+		}
+		json_array_foreach(result, i, p)
+		{
+			if (i > 0) {
+				putchar('\n');
+			}
+			status_one(p);
+		}
+	}
+	json_decref(result);
+	return status;
+}
+
+int
+verb_pool_export(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *result;
+	int status = client_call("pool export", pool_args(a), &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		printf("exported '%s'\n", a->words[0]);
+	}
+	json_decref(result);
+	return status;
+}
+
+static int
+import_show(const struct cli_verb *v, const struct cli_args *a)
+{
+	static const struct column columns[] = {{"NAME", "name", COLUMN_TEXT},
+	    {"GUID", "guid", COLUMN_TEXT}, {"DRIVES", "drives_seen", COLUMN_COUNT},
+	    {"OF", "drives", COLUMN_COUNT}, {"CLEAN", "clean", COLUMN_FLAG},
+	    {"HOST", "host", COLUMN_TEXT}, {"LAST USED", "last_used", COLUMN_TIME}};
+	json_t *result;
+	int status = client_call("pool import", json_object(), &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		if (json_array_size(result) == 0 && !a->bare) {
+			puts("no pools to import");
+		} else {
+			print_table(a, result, columns, sizeof(columns) / sizeof(columns[0]));
+		}
+	}
+	json_decref(result);
+	return status;
+}
+
+int
+verb_pool_import(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *result;
+	if (a->word_count == 0) {
+		return import_show(v, a);
+	}
+	json_t *args = json_pack(
+	    "{s:s, s:b, s:b}", "pool", a->words[0], "readonly", a->readonly, "force", a->force);
+	if (a->word_count > 1) {
+		json_object_set_new(args, "new_name", json_string(a->words[1]));
+	}
+	for (size_t i = 0; i < a->option_count; i++) {
+		if (strcmp(a->options[i], "missing_log=on") == 0) {
+			json_object_set_new(args, "missing_log", json_true());
+		} else if (strncmp(a->options[i], "rewind=", 7) == 0) {
+			json_object_set_new(
+			    args, "rewind", json_integer(strtol(a->options[i] + 7, NULL, 10)));
+		} else {
+			json_decref(args);
+			return cli_usage_error(v, "no such option", a->options[i]);
+		}
+	}
+	int status = client_call("pool import", args, &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		const char *note = json_string_value(json_object_get(result, "note"));
+		printf("imported '%s'\n", a->words[a->word_count - 1]);
+		if (note != NULL && note[0] != '\0') {
+			printf("note: %s\n", note);
+		}
+	}
+	json_decref(result);
+	return status;
+}
+
+int
+verb_pool_check(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *result, *problem;
+	size_t i;
+	int status = client_call("pool check", pool_args(a), &result);
+	if (status != CLI_OK) {
+		return status;
+	}
+	long long problems = (long long)json_integer_value(json_object_get(result, "problems"));
+	if (!print_json(a, v, result)) {
+		json_array_foreach(json_object_get(result, "list"), i, problem)
+		{
+			print_safe(json_string_value(problem));
+			putchar('\n');
+		}
+		printf("%s: %lld problems\n", a->words[0], problems);
+	}
+	json_decref(result);
+	return problems == 0 ? CLI_OK : CLI_FAILED;
+}

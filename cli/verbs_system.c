@@ -1,0 +1,51 @@
+/* verbs_system.c - disk and system verbs. */
+#include <stdio.h>
+#include "cli/cli.h"
+
+int
+verb_disk_list(const struct cli_verb *v, const struct cli_args *a)
+{
+	static const struct column columns[] = {{"DRIVE", "path", COLUMN_TEXT},
+	    {"SIZE", "size", COLUMN_SIZE}, {"MODEL", "model", COLUMN_TEXT},
+	    {"SERIAL", "serial", COLUMN_TEXT}, {"DRIVER", "driver", COLUMN_TEXT},
+	    {"USE", "use", COLUMN_TEXT}};
+	json_t *result;
+	int status = client_call("disk list", json_object(), &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		print_table(a, result, columns, sizeof(columns) / sizeof(columns[0]));
+	}
+	json_decref(result);
+	return status;
+}
+
+static long long
+number(json_t *o, const char *key)
+{
+	return (long long)json_integer_value(json_object_get(o, key));
+}
+
+int
+verb_system_status(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *r;
+	int status = client_call("system status", json_object(), &r);
+	if (status == CLI_OK && !print_json(a, v, r)) {
+		char memory[32], used[32];
+		print_size((uint64_t)number(r, "memory"), a->exact, memory, sizeof(memory));
+		print_size((uint64_t)number(r, "memory_used"), a->exact, used, sizeof(used));
+		printf("host         %s\nengine       pid %lld, up %lld s, %lld reactors%s\n",
+		    json_string_value(json_object_get(r, "host")), number(r, "pid"),
+		    number(r, "uptime_s"), number(r, "reactors"),
+		    json_is_true(json_object_get(r, "safe_mode"))
+			? ", SAFE MODE: it crashed repeatedly, no pool was imported"
+			: "");
+		printf("ports        nfs %lld, mount %lld, portmapper %lld\n",
+		    number(r, "nfs_port"), number(r, "mount_port"), number(r, "portmap_port"));
+		printf("pools        %lld\nconnections  %lld\nnfs calls    %lld\nmemory       %s, "
+		       "%s in use\n",
+		    number(r, "pools"), number(r, "connections"), number(r, "nfs_calls"), memory,
+		    used);
+	}
+	json_decref(r);
+	return status;
+}
