@@ -274,6 +274,61 @@ test_virtual_time(void)
 	CU_ASSERT(rt_run(&opt, time_main, NULL) == 0);
 }
 
+/* ---- trouble on purpose ---- */
+
+#ifdef AGATE_DEBUG
+
+struct trouble {
+	struct waitgroup wg;
+	unsigned refused, spurious, spawned;
+	uint64_t done;
+};
+
+static void
+trouble_fiber(void *arg)
+{
+	struct trouble *t = arg;
+	t->done++;
+	wg_done(&t->wg);
+}
+
+static void
+trouble_main(void *arg)
+{
+	struct trouble *t = arg;
+	wg_init(&t->wg);
+	for (unsigned i = 0; i < 200; i++) {
+		wg_add(&t->wg, 1);
+		if (fiber_spawn(i % 3, FIBER_REQUEST, "trouble", trouble_fiber, t) != 0) {
+			t->refused++;
+			wg_done(&t->wg);
+		} else {
+			t->spawned++;
+		}
+		wg_add(&t->wg, 1);
+		ASSERT(fiber_spawn(i % 3, FIBER_REPAIR, "trouble", trouble_fiber, t) == 0);
+		t->spawned++;
+		t->spurious += fiber_park_until(rt_now_ns() + 10000) == 0;
+		wg_wait(&t->wg);
+	}
+}
+
+static void
+test_trouble(void)
+{
+	struct trouble t = {0};
+	struct rt_options opt = unit_rt(true, 3, unit_seed(1));
+	CU_ASSERT(rt_run(&opt, trouble_main, &t) == 0);
+	CU_ASSERT(t.refused == 0 && t.spurious == 0 && t.done == 400);
+	t = (struct trouble){0};
+	bug_set_buggify(100);
+	CU_ASSERT(rt_run(&opt, trouble_main, &t) == 0);
+	bug_set_buggify(0);
+	CU_ASSERT(t.refused > 0 && t.spurious > 0);
+	CU_ASSERT(t.done == t.spawned && t.refused + t.spawned == 400);
+}
+#endif
+
 /* ---- deaths ---- */
 
 static void
@@ -327,6 +382,9 @@ static const struct unit_test tests[] = {
     {"crash by timer", test_crash_by_timer},
     {"what lasts", test_what_lasts},
     {"virtual time", test_virtual_time},
+#ifdef AGATE_DEBUG
+    {"trouble", test_trouble},
+#endif
     {"deaths", test_deaths},
 };
 
