@@ -822,6 +822,7 @@ stress_main(void *arg)
 	(void)cache_reclaim(&s->cache, UINT64_MAX);
 	arena_set_reclaim(NULL, NULL);
 	CU_ASSERT(s->over == 0);
+	bug_set_buggify(0);
 	check_whole();
 }
 
@@ -833,6 +834,7 @@ test_stress(void)
 
 	for (unsigned i = 0; i < 8; i++) {
 		memset(&s, 0, sizeof(s));
+		bug_set_buggify(i % 2 == 0 ? 100 : 0);
 		CU_ASSERT(run(i < 5, 1 + i % 4, seed + i, stress_main, &s) == 0);
 	}
 }
