@@ -1,0 +1,339 @@
+/*
+ * fs_ds.c - datasets in service. They are found by guid in a table that only grows: an entry is
+ * published with a release store and never taken out, so readers take no lock.
+ */
+#include <stdio.h>
+#include "fs/dir.h"
+
+static struct fs_ds *
+bucket_first(struct fs_pool *fp, uint64_t guid)
+{
+	return atomic_load_explicit(&fp->buckets[guid % FS_DS_BUCKETS], memory_order_acquire);
+}
+
+struct fs_ds *
+fs_ds_find(struct fs_pool *fp, uint64_t guid)
+{
+	for (struct fs_ds *ds = bucket_first(fp, guid); ds != NULL; ds = ds->hash_next) {
+		if (ds->guid == guid) {
+			return atomic_load_explicit(&ds->gone, memory_order_relaxed) ? NULL : ds;
+		}
+	}
+	return NULL;
+}
+
+/* Distinct for each dataset (the steps can be undone, so no two guids meet) and never 0. */
+static uint64_t
+fsid_of(uint64_t guid)
+{
+	uint64_t x = guid ^ (guid >> 31);
+	x *= 0xbf58476d1ce4e5b9ull;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebull;
+	x ^= x >> 31;
+	return x == 0 ? 1 : x;
+}
+
+static int
+owner_load(struct fs_ds *ds)
+{
+	struct fs_owner_phys o;
+	pool_ds_owner_get(ds->pds, &o, sizeof(o));
+	if (le64_get(o.magic) != FS_OWNER_MAGIC || le32_get(o.version) != 1) {
+		return -ERR_CORRUPT;
+	}
+	memcpy(ds->hash_key, o.hash_key, sizeof(ds->hash_key));
+	return 0;
+}
+
+int
+fs_ds_load(struct fs_pool *fp, struct pool_ds *pds, struct fs_ds **out)
+{
+	struct fs_ds *ds = mem_zalloc(sizeof(*ds));
+	if (ds == NULL) {
+		return -ENOMEM;
+	}
+	ds->fp = fp;
+	ds->pds = pool_ds_ref(pds);
+	ds->guid = pool_ds_guid(pds);
+	ds->fsid = fsid_of(ds->guid);
+	ds->hash_mask = UINT64_MAX;
+	ds->root_object = pool_ds_root_object(pds);
+	mutex_init(&ds->tree_lock, RANK_FS_RENAME);
+	list_init(&ds->link);
+	int err = ds->root_object != 0 ? owner_load(ds) : 0;
+	if (err != 0) {
+		log_error("fs-dataset-damaged ds=%016llx what=owner", (unsigned long long)ds->guid);
+		fs_ds_free(ds);
+		return err;
+	}
+	fs_ds_refresh(ds);
+	*out = ds;
+	return 0;
+}
+
+void
+fs_ds_publish(struct fs_pool *fp, struct fs_ds *ds)
+{
+	_Atomic(struct fs_ds *) *bucket = &fp->buckets[ds->guid % FS_DS_BUCKETS];
+	ds->hash_next = atomic_load_explicit(bucket, memory_order_relaxed);
+	list_push_back(&fp->datasets, &ds->link);
+	atomic_store_explicit(bucket, ds, memory_order_release);
+}
+
+void
+fs_ds_free(struct fs_ds *ds)
+{
+	ASSERT(atomic_load(&ds->users) == 0);
+	pool_ds_close(ds->pds);
+	mem_free(ds);
+}
+
+bool
+fs_ds_is_readonly(const struct fs_ds *ds)
+{
+	return atomic_load_explicit(&ds->readonly, memory_order_relaxed);
+}
+
+/* The root directory: 0755, root:root, its own parent. */
+static int
+root_create(struct fs_ds *ds, struct pool_tx *tx)
+{
+	struct pool_obj *obj;
+	int err = pool_obj_create(tx, ds->pds, OBJ_DIR, DIR_NODE_BYTES, 0, 0, &obj);
+	if (err != 0) {
+		return err;
+	}
+	struct fs_time now = fs_time_now();
+	struct fs_inode ino = {.type = FS_DIR,
+	    .mode = 0755,
+	    .nlink = 2,
+	    .change = 1,
+	    .parent = pool_obj_number(obj),
+	    .parent_gen = pool_obj_generation(obj),
+	    .atime = now,
+	    .mtime = now,
+	    .ctime = now,
+	    .btime = now};
+	struct fs_node *n;
+	err = node_make(ds, obj, &ino, &n);
+	if (err != 0) {
+		pool_obj_destroy(tx, obj);
+		pool_obj_release(obj);
+		return err;
+	}
+	node_store(tx, n);
+	struct fs_owner_phys o = {.magic = le64_of(FS_OWNER_MAGIC), .version = le32_of(1)};
+	rt_random_bytes(o.hash_key, sizeof(o.hash_key));
+	memcpy(ds->hash_key, o.hash_key, sizeof(ds->hash_key));
+	pool_ds_owner_set(tx, ds->pds, &o, sizeof(o));
+	pool_ds_set_root_object(tx, ds->pds, pool_obj_number(obj));
+	ds->root_object = pool_obj_number(obj);
+	fs_node_put(n);
+	return 0;
+}
+
+int
+fs_ds_make_root(struct fs_ds *ds)
+{
+	struct pool_need need = {.dirty_bytes = 2 * OBJ_DIRTY_BYTES, .frees = true};
+	struct pool_tx *tx;
+	int err = pool_tx_begin(ds->pds, &need, &tx);
+	if (err != 0) {
+		return err;
+	}
+	err = root_create(ds, tx);
+	pool_tx_end(tx);
+	return err;
+}
+
+/* ================= the public calls ================= */
+
+#define PROPS_MAX 16u
+struct prop_setting {
+	const char *name;
+	char value[64];
+};
+
+static int
+props_parse(
+    const char *const *props, uint32_t count, struct prop_setting *out, char *why, size_t why_len)
+{
+	if (count > PROPS_MAX) {
+		(void)snprintf(why, why_len, "too many properties");
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		const struct prop_def *def = NULL;
+		int err = prop_parse_pair(
+		    props[i], &def, out[i].value, sizeof(out[i].value), why, why_len);
+		if (err != 0) {
+			return err;
+		}
+		out[i].name = def->name;
+	}
+	return 0;
+}
+
+/* Until its root is durable a dataset isn't published, so nobody logs anything that relies on it.
+ */
+static int
+ds_fill(struct fs_pool *fp, struct pool_ds *pds, const struct prop_setting *set, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		int err = pool_ds_prop_set(pds, set[i].name, set[i].value);
+		if (err != 0) {
+			return err;
+		}
+	}
+	struct fs_ds *ds;
+	int err = fs_ds_load(fp, pds, &ds);
+	if (err != 0) {
+		return err;
+	}
+	err = fs_ds_make_root(ds);
+	if (err == 0) {
+		err = pool_sync(fp->pool);
+	}
+	if (err != 0) {
+		fs_ds_free(ds);
+		return err;
+	}
+	fs_ds_publish(fp, ds);
+	return 0;
+}
+
+int
+fs_ds_create(struct fs_pool *fp, const char *path, const char *const *props, uint32_t prop_count,
+    char *why, size_t why_len)
+{
+	struct prop_setting set[PROPS_MAX];
+	int err = props_parse(props, prop_count, set, why, why_len);
+	if (err != 0) {
+		return err;
+	}
+	mutex_lock(&fp->lock);
+	struct pool_ds *pds;
+	err = pool_ds_create(fp->pool, path, &pds);
+	if (err == 0) {
+		err = ds_fill(fp, pds, set, prop_count);
+		pool_ds_close(pds);
+		if (err != 0) {
+			int undo = pool_ds_destroy(fp->pool, path);
+			log_error("fs-dataset-create-failed path=%s error=%s undo=%s", path,
+			    err_str(err), undo == 0 ? "ok" : err_str(undo));
+		}
+	} else {
+		(void)snprintf(why, why_len, "%s: %s", path,
+		    err == -EEXIST   ? "there is one already"
+		    : err == -ENOENT ? "its parent doesn't exist"
+		    : err == -EINVAL ? "not a valid name"
+				     : err_str(err));
+	}
+	mutex_unlock(&fp->lock);
+	return err;
+}
+
+int
+fs_ds_destroy(struct fs_pool *fp, const char *path)
+{
+	mutex_lock(&fp->lock);
+	struct pool_ds *pds;
+	int err = pool_ds_open(fp->pool, path, &pds);
+	if (err == 0) {
+		struct fs_ds *ds = fs_ds_find(fp, pool_ds_guid(pds));
+		err = pool_ds_destroy(fp->pool, path);
+		if (err == 0 && ds != NULL) {
+			atomic_store(&ds->gone, true);
+		}
+		pool_ds_close(pds);
+	}
+	mutex_unlock(&fp->lock);
+	return err;
+}
+
+static int
+refresh_each(void *arg, struct pool_ds *pds)
+{
+	struct fs_ds *ds = fs_ds_find(arg, pool_ds_guid(pds));
+	if (ds != NULL) {
+		fs_ds_refresh(ds);
+	}
+	return 0;
+}
+
+int
+fs_ds_rename(struct fs_pool *fp, const char *path, const char *new_path)
+{
+	mutex_lock(&fp->lock);
+	int err = pool_ds_rename(fp->pool, path, new_path);
+	if (err == 0) {
+		/* another parent may mean other inherited properties */
+		err = pool_ds_each(fp->pool, new_path, true, refresh_each, fp);
+	}
+	mutex_unlock(&fp->lock);
+	return err;
+}
+
+int
+fs_ds_open_guid(struct fs_pool *fp, uint64_t guid, struct fs_ds **out)
+{
+	struct fs_ds *ds = fs_ds_find(fp, guid);
+	if (ds == NULL) {
+		return -ENOENT;
+	}
+#ifdef AGATE_DEBUG
+	atomic_fetch_add_explicit(&ds->users, 1, memory_order_relaxed);
+#endif
+	*out = ds;
+	return 0;
+}
+
+int
+fs_ds_open(struct fs_pool *fp, const char *path, struct fs_ds **out)
+{
+	struct pool_ds *pds;
+	int err = pool_ds_open(fp->pool, path, &pds);
+	if (err != 0) {
+		return err;
+	}
+	uint64_t guid = pool_ds_guid(pds);
+	pool_ds_close(pds);
+	return fs_ds_open_guid(fp, guid, out);
+}
+
+void
+fs_ds_close(struct fs_ds *ds)
+{
+#ifdef AGATE_DEBUG
+	atomic_fetch_sub_explicit(&ds->users, 1, memory_order_relaxed);
+#endif
+	(void)ds;
+}
+
+uint64_t
+fs_ds_guid(const struct fs_ds *ds)
+{
+	return ds->guid;
+}
+
+struct pool_ds *
+fs_ds_pool_ds(struct fs_ds *ds)
+{
+	return ds->pds;
+}
+
+/* A file takes at least its slot; nobody can promise more of them than that. */
+#define BYTES_PER_FILE OBJECT_SLOT_BYTES
+
+void
+fs_statfs(struct fs_ds *ds, struct fs_statfs *out)
+{
+	struct pool_ds_info info;
+	pool_ds_get_info(ds->pds, &info);
+	memset(out, 0, sizeof(*out));
+	out->free_bytes = out->avail_bytes = info.available_bytes;
+	out->total_bytes = info.available_bytes + info.used_bytes;
+	out->free_files = info.available_bytes / BYTES_PER_FILE;
+	out->total_files = info.object_count + out->free_files;
+}

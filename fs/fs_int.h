@@ -1,0 +1,214 @@
+/*
+ * fs_int.h - private to fs/. Who may touch what: [c] constant after init, [l] under the node's lock,
+ * [a] atomic, [m] under fp->lock.
+ */
+#ifndef AGATE_FS_INT_H
+#define AGATE_FS_INT_H
+
+#include "fs/fs.h"
+#include "fs/fs_format.h"
+
+#define FS_NODE_MAGIC 0x45444f4eu
+#define FS_LINKS_MAX 0x7fffffffu
+#define FS_SIZE_MAX ((uint64_t)INT64_MAX)
+#define NSEC_MAX 999999999u
+#define MODE_SUID 04000u
+#define MODE_SGID 02000u
+#define MODE_STICKY 01000u
+#define OBJ_DIRTY_BYTES (48u * 1024u)
+#define LOG_RECORD_BYTES 2048u /* upper bound of a record without its data */
+
+enum fs_sync { FS_SYNC_STANDARD, FS_SYNC_ALWAYS, FS_SYNC_DISABLED };
+enum fs_atime { FS_ATIME_OFF, FS_ATIME_ON, FS_ATIME_RELATIME };
+
+/* ================= pool and datasets (fs_pool.c, fs_ds.c) ================= */
+#define FS_DS_BUCKETS 256u
+struct ncache;
+
+struct fs_pool {
+	struct pool *pool;   /* [c] */
+	struct mutex lock;   /* configuration: create, destroy, rename, properties */
+	struct list datasets; /* [m] every fs_ds there ever was since the pool was opened */
+	_Atomic(struct fs_ds *) buckets[FS_DS_BUCKETS]; /* by guid; entries are only added */
+	struct ncache *ncache; /* [c] */
+	fs_reply_found_fn *found; /* during replay */
+	void *found_arg;
+};
+
+struct fs_ds {
+	struct fs_pool *fp;     /* [c] */
+	struct pool_ds *pds;    /* [c] */
+	struct list link;       /* [m] */
+	struct fs_ds *hash_next; /* [c] */
+	uint64_t guid, fsid;    /* [c] */
+	uint8_t hash_key[16];   /* [c] */
+	uint64_t hash_mask;     /* [c] all ones; tests shorten it to force collisions */
+	uint64_t root_object;   /* [c] once in service */
+	atomic_bool gone;       /* destroyed */
+	atomic_uint sync, atime, record_bytes;
+	atomic_bool readonly;
+	atomic_uint users;      /* debug: fs_ds_open minus fs_ds_close */
+	struct mutex tree_lock; /* moves of directories */
+	uint64_t tree_txg;      /* [tree_lock] txg of the last such move */
+};
+
+int fs_ds_load(struct fs_pool *fp, struct pool_ds *pds, struct fs_ds **out) WARN_UNUSED;
+void fs_ds_publish(struct fs_pool *fp, struct fs_ds *ds);
+/* Makes the root directory and the owner area when the dataset has none. */
+int fs_ds_make_root(struct fs_ds *ds) WARN_UNUSED MAY_PARK;
+struct fs_ds *fs_ds_find(struct fs_pool *fp, uint64_t guid);
+void fs_ds_free(struct fs_ds *ds);
+/* Reads the properties into the fs_ds and hands the pool its policy. */
+void fs_ds_refresh(struct fs_ds *ds);
+bool fs_ds_is_readonly(const struct fs_ds *ds);
+
+/* ================= properties (fs_prop.c, fs_prop_value.c) ================= */
+struct prop_def {
+	const char *name;
+	const char *fallback; /* NULL: read-only */
+	/* 0 and the canonical text and number; -EINVAL and a sentence */
+	int (*parse)(const char *text, char *out, size_t out_len, uint64_t *out_number, char *why, size_t why_len);
+	bool is_number;
+};
+const struct prop_def *prop_find(const char *name);
+const struct prop_def *prop_at(uint32_t index);
+/* Effective value of a settable property: local, inherited or default. */
+void prop_effective(struct fs_pool *fp, const char *path, const struct prop_def *def, struct fs_prop *out);
+int prop_parse_pair(const char *pair, const struct prop_def **out_def, char *out_value, size_t value_len, char *why, size_t why_len) WARN_UNUSED;
+
+/* ================= inodes and nodes (inode.c, node.c) ================= */
+struct fs_inode {
+	enum fs_type type;
+	uint32_t mode, uid, gid, nlink, project, flags;
+	uint64_t size, change, parent, parent_gen;
+	uint32_t rdev_major, rdev_minor;
+	struct fs_time atime, mtime, ctime, btime;
+	uint8_t verf[8];
+	uint64_t dir_root, dir_free, dir_blocks, dir_entries;
+	uint32_t dir_probe, dir_height;
+};
+int inode_decode(const void *bonus, enum object_type obj_type, struct fs_inode *out) WARN_UNUSED;
+void inode_encode(const struct fs_inode *ino, void *bonus);
+enum object_type inode_object_type(enum fs_type type);
+
+#define FS_ATTR_WORDS (sizeof(struct fs_attr) / sizeof(uint64_t))
+STATIC_ASSERT(sizeof(struct fs_attr) % sizeof(uint64_t) == 0);
+/* The in-memory companion of a pool_obj; a reference to the node is a hold of the object. */
+struct fs_node {
+	uint32_t magic;
+	struct pool_obj *obj;         /* [c] the object owns us */
+	_Atomic(struct fs_ds *) ds;
+	struct rwlock lock;
+	struct fs_inode ino;          /* [l] */
+	uint64_t txg_last;            /* [l] newest txg that changed it; see op.c */
+	atomic_uint seq;              /* odd while pub changes */
+	_Atomic uint64_t pub[FS_ATTR_WORDS]; /* struct fs_attr as of the last change */
+	_Atomic uint64_t parent, parent_seen; /* copies for walks upward; seen: of the last LOOKUP that found it */
+};
+int node_adopt(struct fs_ds *ds, struct pool_obj *obj, struct fs_node **out) WARN_UNUSED;
+/* A node for an object just created in tx; owns nothing more than the hold of obj. */
+int node_make(struct fs_ds *ds, struct pool_obj *obj, const struct fs_inode *ino, struct fs_node **out) WARN_UNUSED;
+/* Writes ino to the bonus under tx and publishes it. */
+void node_store(struct pool_tx *tx, struct fs_node *n);
+bool node_is_stale(const struct fs_node *n);
+struct fs_node *node_ref(struct fs_node *n);
+
+/* ================= access.c ================= */
+#define PERM_READ 4u
+#define PERM_WRITE 2u
+#define PERM_EXEC 1u
+#define PERM_OWNER 8u /* the owner may, whatever the mode (RFC 1813 4.4) */
+int perm_check(const struct fs_attr *a, const struct fs_cred *cred, uint32_t want) WARN_UNUSED; /* -EACCES */
+bool cred_in_group(const struct fs_cred *cred, uint32_t gid);
+int perm_dir_change(const struct fs_attr *dir, const struct fs_cred *cred) WARN_UNUSED;
+int perm_delete(const struct fs_attr *dir, const struct fs_attr *child, const struct fs_cred *cred) WARN_UNUSED;
+/* Mode after somebody without privilege wrote to a file. */
+uint32_t mode_after_write(uint32_t mode, const struct fs_cred *cred);
+
+/* ================= names (name.c, ncache.c) ================= */
+struct name_hash {
+	uint64_t key, tag; /* tag: the other half of the hash */
+};
+void name_hash(const struct fs_ds *ds, const char *name, uint32_t len, struct name_hash *out);
+int name_check(const char *name, uint32_t len) WARN_UNUSED; /* -EACCES, -ENAMETOOLONG */
+bool name_is_dots(const char *name, uint32_t len);
+
+struct ncache *ncache_create(void) WARN_UNUSED;
+void ncache_destroy(struct ncache *c);
+bool ncache_get(struct ncache *c, const struct fs_node *dir, const struct name_hash *h, uint64_t *out_object, uint64_t *out_generation);
+void ncache_put(struct ncache *c, const struct fs_node *dir, const struct name_hash *h, uint64_t object, uint64_t generation); /* dir locked */
+void ncache_drop(struct ncache *c, const struct fs_node *dir, const struct name_hash *h); /* dir locked exclusively */
+
+/* ================= operations (op.c) ================= */
+#define FS_OP_NODES_MAX 4u
+struct fs_op {
+	struct fs_ds *ds;
+	const struct fs_req *req;
+	struct fs_result *res;
+	struct pool_tx *tx;
+	struct fs_node *nodes[FS_OP_NODES_MAX]; /* locked, by ascending object number */
+	uint32_t node_count;
+	bool tree;              /* tree_lock is held */
+	bool wait;              /* fs_op_finish waits for commit */
+	struct pool_commit commit;
+	struct fs_time now;     /* later than any ctime of the locked nodes */
+};
+/* Begins the transaction, locks nodes (duplicates and NULL are fine), the tree lock before them when asked. -ESTALE when nodes[0] is. */
+int fs_op_start(struct fs_op *op, const struct pool_need *need, struct fs_node *const *nodes, uint32_t count) WARN_UNUSED MAY_PARK;
+/* Unlocks, ends the transaction, waits for what was logged when err is 0. Returns err or the wait's error. */
+int fs_op_finish(struct fs_op *op, int err) WARN_UNUSED MAY_PARK;
+void fs_op_unlock(struct fs_op *op);
+/* ctime (and mtime) = now, change + 1. */
+void fs_op_touch(const struct fs_op *op, struct fs_node *n, bool mtime);
+void wcc_before(struct fs_wcc *w, const struct fs_node *n);
+void wcc_after(struct fs_wcc *w, struct fs_node *n);
+struct fs_time fs_time_now(void);
+int fs_time_cmp(const struct fs_time *a, const struct fs_time *b);
+
+/* ================= log records (log.c, replay.c) ================= */
+struct log_rec {
+	enum log_op op;
+	uint32_t steps;
+	const char *name, *name2;
+	uint32_t name_len, name2_len;
+	uint64_t dir, key, dir2, key2;
+	uint64_t object, generation;
+	enum fs_type type;
+	uint64_t gone, gone_gen;
+	uint64_t off;
+	uint32_t block_bytes;
+	struct fs_node *nodes[LOG_INODES_MAX]; /* after-images of these; their order in the log is kept */
+	uint32_t node_count;
+	const struct iovec *iov; /* data, at most 2 pieces, or: */
+	uint32_t iov_count;
+	struct iobuf *buf;
+	uint32_t buf_off;
+	uint32_t data_len;
+	bool defer;
+};
+/* Encodes the reply from op->res, then queues the record. Under the locks of all nodes in it. */
+void log_queue(struct fs_op *op, const struct log_rec *r) MAY_PARK;
+
+struct log_decoded {
+	struct log_phys phys;
+	const uint8_t *inodes;
+	const char *name, *name2;
+	const void *reply, *data;
+	uint32_t steps, name_len, name2_len, reply_len, data_len, inode_count;
+};
+int log_decode(const void *payload, uint32_t len, uint16_t type, struct log_decoded *out) WARN_UNUSED; /* -ERR_CORRUPT */
+int fs_replay(struct fs_pool *fp) WARN_UNUSED MAY_PARK;
+
+/* ================= file contents (file.c) ================= */
+/* Under the node's lock, exclusive. On failure the contents are as before. */
+int file_write(struct pool_tx *tx, struct fs_node *n, uint64_t off, const struct iovec *iov, uint32_t iov_count, uint32_t len) WARN_UNUSED MAY_PARK;
+int file_truncate(struct pool_tx *tx, struct fs_node *n, uint64_t size) WARN_UNUSED MAY_PARK;
+void file_touch_atime(struct fs_node *n) MAY_PARK;
+
+/* ================= entries ================= */
+/* What a name in dir leads to. Shared lock inside. -ENOENT, -ESTALE. out holds the node. */
+int lookup_entry(struct fs_node *dir, const char *name, uint32_t len, struct fs_node **out) WARN_UNUSED MAY_PARK;
+int setattr_apply(struct fs_op *op, struct fs_node *n, const struct fs_sattr *set) WARN_UNUSED MAY_PARK;
+int setattr_valid(const struct fs_sattr *set) WARN_UNUSED;
+
+#endif

@@ -1,0 +1,84 @@
+/* lookup.c - LOOKUP: "." and "..", the name cache, then the directory under its shared lock. */
+#include "fs/dir.h"
+
+static void
+remember_parent(struct fs_node *child, const struct fs_node *dir)
+{
+	uint64_t object = fs_node_object(dir);
+	if (atomic_load_explicit(&child->parent_seen, memory_order_relaxed) != object) {
+		atomic_store_explicit(&child->parent_seen, object, memory_order_relaxed);
+	}
+}
+
+static int
+lookup_cached(struct fs_node *dir, const struct name_hash *h, struct fs_node **out)
+{
+	struct fs_ds *ds = fs_node_ds(dir);
+	uint64_t object, generation;
+	if (!ncache_get(ds->fp->ncache, dir, h, &object, &generation)) {
+		return -ENOENT;
+	}
+	/* gone meanwhile: the directory knows better */
+	return fs_node_get(ds, object, generation, out) == 0 ? 0 : -ENOENT;
+}
+
+int
+lookup_entry(struct fs_node *dir, const char *name, uint32_t len, struct fs_node **out)
+{
+	struct fs_ds *ds = fs_node_ds(dir);
+	struct name_hash h;
+	name_hash(ds, name, len, &h);
+	if (lookup_cached(dir, &h, out) == 0) {
+		remember_parent(*out, dir);
+		return 0;
+	}
+	struct dir_ent e;
+	rwlock_rdlock(&dir->lock);
+	int err = node_is_stale(dir) ? -ESTALE : dir_find(dir, &h, name, len, &e);
+	if (err == 0) {
+		err = fs_node_get(ds, e.object, e.generation, out);
+		err = err == -ESTALE ? -ERR_CORRUPT : err; /* an entry always leads to something */
+	}
+	if (err == 0) {
+		ncache_put(ds->fp->ncache, dir, &h, e.object, e.generation);
+	}
+	rwlock_rdunlock(&dir->lock);
+	if (err == 0) {
+		remember_parent(*out, dir);
+	}
+	return err;
+}
+
+static int
+lookup_dots(struct fs_node *dir, uint32_t len, struct fs_node **out)
+{
+	struct fs_ds *ds = fs_node_ds(dir);
+	if (len == 1 || fs_node_object(dir) == ds->root_object) {
+		*out = node_ref(dir);
+		return 0;
+	}
+	return fs_node_get(ds, atomic_load_explicit(&dir->parent, memory_order_relaxed), 0, out);
+}
+
+int
+fs_lookup(struct fs_node *dir, const struct fs_cred *cred, const char *name, uint32_t len,
+    struct fs_node **out)
+{
+	struct fs_attr a;
+	fs_getattr(dir, &a);
+	if (node_is_stale(dir)) {
+		return -ESTALE;
+	}
+	if (a.type != FS_DIR) {
+		return -ENOTDIR;
+	}
+	int err = perm_check(&a, cred, PERM_EXEC);
+	if (err == 0) {
+		err = name_check(name, len);
+	}
+	if (err != 0) {
+		return err;
+	}
+	return name_is_dots(name, len) ? lookup_dots(dir, len, out)
+				       : lookup_entry(dir, name, len, out);
+}

@@ -1,0 +1,39 @@
+/* name.c - names: bytes, 1 to 255 of them, no slash and no NUL. Their hash orders a directory. */
+#include <sodium.h>
+#include "fs/fs_int.h"
+
+STATIC_ASSERT(crypto_shorthash_siphashx24_KEYBYTES == 16);
+STATIC_ASSERT(crypto_shorthash_siphashx24_BYTES == 16);
+
+int
+name_check(const char *name, uint32_t len)
+{
+	if (len > FS_NAME_MAX) {
+		return -ENAMETOOLONG;
+	}
+	if (len == 0 || memchr(name, '/', len) != NULL || memchr(name, 0, len) != NULL) {
+		return -EACCES;
+	}
+	return 0;
+}
+
+bool
+name_is_dots(const char *name, uint32_t len)
+{
+	return (len == 1 && name[0] == '.') || (len == 2 && name[0] == '.' && name[1] == '.');
+}
+
+/* The key leaves room behind it, so that the next free one never runs out of the 63 bits. */
+void
+name_hash(const struct fs_ds *ds, const char *name, uint32_t len, struct name_hash *out)
+{
+	struct le64 half[2];
+	(void)crypto_shorthash_siphashx24(
+	    (unsigned char *)half, (const unsigned char *)name, len, ds->hash_key);
+	uint64_t key = (le64_get(half[0]) & ds->hash_mask) >> 1;
+	if (key > DIR_KEY_HASH_MAX) {
+		key -= DIR_PROBE_MAX;
+	}
+	out->key = MAX(key, DIR_KEY_MIN);
+	out->tag = le64_get(half[1]);
+}

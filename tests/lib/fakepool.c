@@ -1,0 +1,623 @@
+/* fakepool.c - datasets, transactions and the log of the pool without drives. */
+#include <stdio.h>
+#include "tests/lib/fakepool_int.h"
+
+void *
+fake_alloc(size_t len)
+{
+	void *m = mem_zalloc(len);
+	ASSERT(m != NULL);
+	return m;
+}
+
+/* Where the real pool may park, let others run now and then, and let time pass. */
+void
+fake_park(struct pool *p)
+{
+	if (p->no_parking || fiber_self() == NULL) {
+		return;
+	}
+	uint64_t r = rt_random_u64() % 16;
+	if (r < 3) {
+		fiber_yield();
+	} else if (r == 3) {
+		fiber_sleep(1 + rt_random_u64() % 1000);
+	}
+}
+
+int
+fake_fails(struct pool *p)
+{
+	if (p->fail_at == 0 || --p->fail_at > 0) {
+		return 0;
+	}
+	p->failed = true;
+	return -EIO;
+}
+
+bool
+fakepool_fail_at(struct pool *p, uint64_t n)
+{
+	bool failed = p->failed;
+	p->failed = false;
+	p->fail_at = n;
+	return failed;
+}
+
+void
+fakepool_set_full(struct pool *p, bool full)
+{
+	p->full = full;
+}
+
+void
+fakepool_set_parking(struct pool *p, bool on)
+{
+	p->no_parking = !on;
+}
+
+uint32_t
+fakepool_waits(const struct pool *p)
+{
+	return p->waits;
+}
+
+void
+fakepool_next_txg(struct pool *p)
+{
+	p->txg++;
+}
+
+/* ---- life ---- */
+
+static struct pool_ds *
+ds_new(struct pool *p, const char *path, uint64_t guid)
+{
+	struct pool_ds *ds = fake_alloc(sizeof(*ds));
+	ds->pool = p;
+	ds->guid = guid;
+	ds->refs = 1;
+	(void)snprintf(ds->path, sizeof(ds->path), "%s", path);
+	ds->slot_cap = 64;
+	ds->slots = fake_alloc(ds->slot_cap * sizeof(*ds->slots));
+	ds->generations = fake_alloc(ds->slot_cap * sizeof(*ds->generations));
+	list_push_back(&p->datasets, &ds->link);
+	return ds;
+}
+
+static void
+ds_free(struct pool_ds *ds)
+{
+	for (uint64_t i = 0; i < ds->slot_cap; i++) {
+		if (ds->slots[i] != NULL) {
+			fake_obj_free(ds->slots[i]);
+		}
+	}
+	mem_free(ds->slots);
+	mem_free(ds->generations);
+	mem_free(ds);
+}
+
+static struct pool *
+pool_new(const char *name)
+{
+	struct pool *p = fake_alloc(sizeof(*p));
+	(void)snprintf(p->name, sizeof(p->name), "%s", name);
+	list_init(&p->datasets);
+	p->txg = 4;
+	p->next_guid = 0x1000;
+	return p;
+}
+
+struct pool *
+fakepool_create(const char *name)
+{
+	struct pool *p = pool_new(name);
+	(void)ds_new(p, name, p->next_guid++);
+	return p;
+}
+
+void
+fakepool_free(struct pool *p)
+{
+	ASSERT(p->live_tx == 0);
+	list_for_each_safe(it, next, &p->datasets)
+	{
+		ds_free(list_entry(it, struct pool_ds, link));
+	}
+	for (uint64_t i = 0; i < p->log_count; i++) {
+		fake_record_free(p->log[i]);
+	}
+	mem_free(p->log);
+	mem_free(p);
+}
+
+struct pool *
+fakepool_clone(struct pool *p)
+{
+	ASSERT(p->live_tx == 0);
+	struct pool *c = pool_new(p->name);
+	c->txg = ++p->txg;
+	c->next_guid = p->next_guid;
+	c->base_records = p->log_count;
+	list_for_each(it, &p->datasets)
+	{
+		const struct pool_ds *ds = list_entry(it, struct pool_ds, link);
+		if (ds->destroyed) {
+			continue;
+		}
+		struct pool_ds *copy = ds_new(c, ds->path, ds->guid);
+		copy->root_object = ds->root_object;
+		copy->object_count = ds->object_count;
+		memcpy(copy->owner, ds->owner, sizeof(copy->owner));
+		memcpy(copy->props, ds->props, sizeof(copy->props));
+		copy->prop_count = ds->prop_count;
+		mem_free(copy->slots);
+		mem_free(copy->generations);
+		copy->slot_cap = ds->slot_cap;
+		copy->slots = fake_alloc(ds->slot_cap * sizeof(*ds->slots));
+		copy->generations = fake_alloc(ds->slot_cap * sizeof(*ds->generations));
+		memcpy(copy->generations, ds->generations, ds->slot_cap * sizeof(*ds->generations));
+		for (uint64_t i = 0; i < ds->slot_cap; i++) {
+			if (ds->slots[i] != NULL && !ds->slots[i]->stale) {
+				copy->slots[i] = fake_obj_clone(copy, ds->slots[i]);
+			}
+		}
+	}
+	return c;
+}
+
+/* ---- the log ---- */
+
+void
+fake_record_free(struct fake_record *r)
+{
+	mem_free(r->payload);
+	mem_free(r);
+}
+
+void
+fake_log_append(struct pool *p, struct fake_record *r)
+{
+	if (p->log_count == p->log_cap) {
+		p->log_cap = MAX(p->log_cap * 2, (uint64_t)64);
+		p->log = mem_realloc(p->log, p->log_cap * sizeof(struct fake_record *));
+		ASSERT(p->log != NULL);
+	}
+	r->next = NULL;
+	r->rec.seq = p->log_count + 1;
+	p->log[p->log_count++] = r;
+}
+
+uint64_t
+fakepool_log_count(const struct pool *p)
+{
+	return p->log_count;
+}
+
+const void *
+fakepool_log_payload(const struct pool *p, uint64_t index, uint16_t *out_type, uint32_t *out_len)
+{
+	*out_type = p->log[index]->rec.type;
+	*out_len = p->log[index]->rec.len_bytes;
+	return p->log[index]->payload;
+}
+
+void
+fakepool_give_log(struct pool *clone, const struct pool *p, uint64_t max)
+{
+	clone->given = p;
+	clone->given_from = clone->base_records;
+	clone->given_to = MIN(p->log_count, clone->base_records + max);
+}
+
+static struct fake_record *
+record_make(struct pool_tx *tx, const struct pool_log_rec *rec)
+{
+	struct fake_record *r = fake_alloc(sizeof(*r));
+	uint32_t len = rec->data != NULL ? rec->data_len : 0, at = 0;
+	ASSERT(rec->head_count <= 4 && rec->type > 0);
+	for (uint32_t i = 0; i < rec->head_count; i++) {
+		len += (uint32_t)rec->head[i].iov_len;
+	}
+	r->payload = fake_alloc(len + 1);
+	for (uint32_t i = 0; i < rec->head_count; i++) {
+		memcpy(r->payload + at, rec->head[i].iov_base, rec->head[i].iov_len);
+		at += (uint32_t)rec->head[i].iov_len;
+	}
+	if (rec->data != NULL) {
+		memcpy(r->payload + at, rec->data->data + rec->data_off, rec->data_len);
+	}
+	r->rec = (struct pool_record){.type = rec->type,
+	    .flags = rec->flags,
+	    .txg = tx->txg,
+	    .dataset = tx->ds->guid,
+	    .incarnation = 1,
+	    .object = rec->object,
+	    .generation = rec->generation,
+	    .payload = r->payload,
+	    .len_bytes = len};
+	return r;
+}
+
+static void
+flush_deferred(struct pool_obj *o)
+{
+	while (o->deferred != NULL) {
+		struct fake_record *r = o->deferred;
+		o->deferred = r->next;
+		fake_log_append(o->ds->pool, r);
+	}
+}
+
+void
+pool_log(struct pool_tx *tx, struct pool_obj *const *objs, uint32_t obj_count,
+    const struct pool_log_rec *rec, struct pool_commit *out)
+{
+	fake_park(tx->ds->pool);
+	for (uint32_t i = 0; i < obj_count; i++) {
+		flush_deferred(objs[i]);
+	}
+	struct fake_record *r = record_make(tx, rec);
+	fake_log_append(tx->ds->pool, r);
+	*out = (struct pool_commit){.seq = r->rec.seq, .txg = tx->txg, .epoch = 1};
+}
+
+void
+pool_log_defer(struct pool_tx *tx, struct pool_obj *obj, const struct pool_log_rec *rec)
+{
+	struct fake_record **at = &obj->deferred;
+	while (*at != NULL) {
+		at = &(*at)->next;
+	}
+	*at = record_make(tx, rec);
+}
+
+int
+pool_commit(struct pool *p, const struct pool_commit *c)
+{
+	p->waits += c->seq != 0;
+	fake_park(p);
+	return 0;
+}
+
+int
+pool_commit_object(struct pool_obj *obj)
+{
+	fake_park(obj->ds->pool);
+	flush_deferred(obj);
+	return 0;
+}
+
+void
+fakepool_commit_all(struct pool *p)
+{
+	list_for_each(it, &p->datasets)
+	{
+		struct pool_ds *ds = list_entry(it, struct pool_ds, link);
+		for (uint64_t i = 0; i < ds->slot_cap; i++) {
+			if (ds->slots[i] != NULL) {
+				flush_deferred(ds->slots[i]);
+			}
+		}
+	}
+}
+
+int
+pool_replay(struct pool *p, pool_deliver_fn *deliver, void *arg, struct pool_replay_result *out)
+{
+	memset(out, 0, sizeof(*out));
+	for (uint64_t i = p->given_from; i < p->given_to; i++) {
+		int err = deliver(arg, &p->given->log[i]->rec);
+		if (err != 0) {
+			return err;
+		}
+		out->delivered++;
+	}
+	p->given = NULL;
+	p->given_from = p->given_to = 0;
+	return 0;
+}
+
+/* ---- the pool ---- */
+
+const char *
+pool_name(const struct pool *p)
+{
+	return p->name;
+}
+
+bool
+pool_is_readonly(const struct pool *p)
+{
+	(void)p;
+	return false;
+}
+
+int
+pool_sync(struct pool *p)
+{
+	fake_park(p);
+	p->txg++;
+	return 0;
+}
+
+/* ---- transactions ---- */
+
+static int
+tx_begin(struct pool_ds *ds, struct pool_tx **out)
+{
+	if (ds->destroyed) {
+		return -ESTALE;
+	}
+	int err = fake_fails(ds->pool);
+	if (err != 0) {
+		return err;
+	}
+	struct pool_tx *tx = fake_alloc(sizeof(*tx));
+	tx->ds = ds;
+	tx->txg = ds->pool->txg;
+	ds->pool->live_tx++;
+	*out = tx;
+	return 0;
+}
+
+int
+pool_tx_begin(struct pool_ds *ds, const struct pool_need *need, struct pool_tx **out)
+{
+	if (ds->pool->full && !need->frees) {
+		return -ENOSPC;
+	}
+	int err = tx_begin(ds, out);
+	if (err == 0) {
+		if (!ds->pool->no_parking && rt_random_u64() % 4 == 0) {
+			ds->pool->txg++;
+		}
+		fake_park(ds->pool);
+	}
+	return err;
+}
+
+int
+pool_tx_begin_replay(struct pool_ds *ds, const struct pool_need *need, struct pool_tx **out)
+{
+	(void)need;
+	return tx_begin(ds, out);
+}
+
+void
+pool_tx_end(struct pool_tx *tx)
+{
+	tx->ds->pool->live_tx--;
+	mem_free(tx);
+}
+
+uint64_t
+pool_tx_txg(const struct pool_tx *tx)
+{
+	return tx->txg;
+}
+
+/* ---- datasets ---- */
+
+static struct pool_ds *
+ds_find(struct pool *p, const char *path)
+{
+	list_for_each(it, &p->datasets)
+	{
+		struct pool_ds *ds = list_entry(it, struct pool_ds, link);
+		if (!ds->destroyed && strcmp(ds->path, path) == 0) {
+			return ds;
+		}
+	}
+	return NULL;
+}
+
+static bool
+is_below(const char *path, const char *top)
+{
+	size_t len = strlen(top);
+	return strncmp(path, top, len) == 0 && path[len] == '/';
+}
+
+int
+pool_ds_create(struct pool *p, const char *path, struct pool_ds **out)
+{
+	char parent[DATASET_NAME_MAX + 1];
+	(void)snprintf(parent, sizeof(parent), "%s", path);
+	char *slash = strrchr(parent, '/');
+	if (slash == NULL || slash[1] == 0) {
+		return -EINVAL;
+	}
+	*slash = 0;
+	if (ds_find(p, path) != NULL) {
+		return -EEXIST;
+	}
+	if (ds_find(p, parent) == NULL) {
+		return -ENOENT;
+	}
+	*out = pool_ds_ref(ds_new(p, path, p->next_guid++));
+	return 0;
+}
+
+int
+pool_ds_destroy(struct pool *p, const char *path)
+{
+	struct pool_ds *ds = ds_find(p, path);
+	if (ds == NULL) {
+		return -ENOENT;
+	}
+	list_for_each(it, &p->datasets)
+	{
+		struct pool_ds *other = list_entry(it, struct pool_ds, link);
+		if (strcmp(path, p->name) == 0 ||
+		    (!other->destroyed && is_below(other->path, path))) {
+			return -EBUSY;
+		}
+	}
+	ds->destroyed = true;
+	return 0;
+}
+
+int
+pool_ds_rename(struct pool *p, const char *path, const char *new_path)
+{
+	struct pool_ds *ds = ds_find(p, path);
+	if (ds == NULL) {
+		return -ENOENT;
+	}
+	if (ds_find(p, new_path) != NULL) {
+		return -EEXIST;
+	}
+	(void)snprintf(ds->path, sizeof(ds->path), "%s", new_path);
+	return 0;
+}
+
+int
+pool_ds_open(struct pool *p, const char *path, struct pool_ds **out)
+{
+	struct pool_ds *ds = ds_find(p, path);
+	if (ds == NULL) {
+		return -ENOENT;
+	}
+	*out = pool_ds_ref(ds);
+	return 0;
+}
+
+struct pool_ds *
+pool_ds_ref(struct pool_ds *ds)
+{
+	ds->refs++;
+	return ds;
+}
+
+void
+pool_ds_close(struct pool_ds *ds)
+{
+	ASSERT(ds->refs > 1);
+	ds->refs--;
+}
+
+int
+pool_ds_each(struct pool *p, const char *path, bool recursive,
+    int (*each)(void *arg, struct pool_ds *ds), void *arg)
+{
+	if (ds_find(p, path) == NULL) {
+		return -ENOENT;
+	}
+	list_for_each(it, &p->datasets)
+	{
+		struct pool_ds *ds = list_entry(it, struct pool_ds, link);
+		bool wanted =
+		    strcmp(ds->path, path) == 0 || (recursive && is_below(ds->path, path));
+		int err = wanted && !ds->destroyed ? each(arg, ds) : 0;
+		if (err != 0) {
+			return err;
+		}
+	}
+	return 0;
+}
+
+void
+pool_ds_get_info(struct pool_ds *ds, struct pool_ds_info *out)
+{
+	memset(out, 0, sizeof(*out));
+	memcpy(out->path, ds->path, sizeof(out->path));
+	out->guid = ds->guid;
+	out->incarnation = 1;
+	out->create_time = 1700000000;
+	out->object_count = ds->object_count;
+	out->used_bytes = 3 * MIB;
+	out->referenced_bytes = 2 * MIB;
+	out->logical_bytes = 3 * MIB;
+	out->available_bytes = GIB;
+	out->destroyed = ds->destroyed;
+}
+
+uint64_t
+pool_ds_guid(const struct pool_ds *ds)
+{
+	return ds->guid;
+}
+
+uint64_t
+pool_ds_incarnation(const struct pool_ds *ds)
+{
+	(void)ds;
+	return 1;
+}
+
+static struct fake_prop *
+prop_of(struct pool_ds *ds, const char *key)
+{
+	for (uint32_t i = 0; i < ds->prop_count; i++) {
+		if (strcmp(ds->props[i].key, key) == 0) {
+			return &ds->props[i];
+		}
+	}
+	return NULL;
+}
+
+int
+pool_ds_prop_set(struct pool_ds *ds, const char *key, const char *value)
+{
+	struct fake_prop *prop = prop_of(ds, key);
+	if (value == NULL) {
+		if (prop != NULL) {
+			*prop = ds->props[--ds->prop_count];
+		}
+		return 0;
+	}
+	if (prop == NULL) {
+		ASSERT(ds->prop_count < ARRAY_LEN(ds->props));
+		prop = &ds->props[ds->prop_count++];
+	}
+	(void)snprintf(prop->key, sizeof(prop->key), "%s", key);
+	(void)snprintf(prop->value, sizeof(prop->value), "%s", value);
+	return 0;
+}
+
+int
+pool_ds_prop_get(struct pool_ds *ds, const char *key, char *out, size_t len)
+{
+	const struct fake_prop *prop = prop_of(ds, key);
+	if (prop == NULL) {
+		return -ENOENT;
+	}
+	(void)snprintf(out, len, "%s", prop->value);
+	return 0;
+}
+
+void
+pool_ds_set_policy(struct pool_ds *ds, const struct pool_ds_policy *policy)
+{
+	(void)ds;
+	ASSERT(policy->record_bytes >= SECTOR_BYTES && policy->record_bytes <= MIB);
+	ASSERT(policy->zstd_level >= 1 && policy->zstd_level <= 19);
+}
+
+void
+pool_ds_owner_get(struct pool_ds *ds, void *out, uint32_t len)
+{
+	memcpy(out, ds->owner, len);
+}
+
+void
+pool_ds_owner_set(struct pool_tx *tx, struct pool_ds *ds, const void *data, uint32_t len)
+{
+	(void)tx;
+	memcpy(ds->owner, data, len);
+}
+
+uint64_t
+pool_ds_root_object(const struct pool_ds *ds)
+{
+	return ds->root_object;
+}
+
+void
+pool_ds_set_root_object(struct pool_tx *tx, struct pool_ds *ds, uint64_t object)
+{
+	(void)tx;
+	ds->root_object = object;
+}

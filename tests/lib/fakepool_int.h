@@ -1,0 +1,80 @@
+/* fakepool_int.h - shared by fakepool.c and fakepool_obj.c. */
+#ifndef AGATE_TESTS_FAKEPOOL_INT_H
+#define AGATE_TESTS_FAKEPOOL_INT_H
+
+#include "base/base.h"
+#include "tests/lib/fakepool.h"
+
+struct fake_record {
+	struct pool_record rec;
+	uint8_t *payload;
+	struct fake_record *next; /* deferred: of the same object */
+};
+
+struct pool {
+	char name[POOL_NAME_MAX + 1];
+	struct list datasets; /* pool_ds.link, by path */
+	uint64_t txg, next_guid, base_records;
+	struct fake_record **log;
+	uint64_t log_count, log_cap;
+	const struct pool *given;
+	uint64_t given_from, given_to;
+	uint64_t fail_at;
+	bool failed, full, no_parking;
+	uint32_t waits, live_tx;
+};
+
+struct fake_prop {
+	char key[64], value[64];
+};
+
+struct pool_ds {
+	struct list link;
+	struct pool *pool;
+	char path[DATASET_NAME_MAX + 1];
+	uint64_t guid, root_object, object_count;
+	uint32_t refs;
+	bool destroyed;
+	uint8_t owner[512];
+	struct fake_prop props[16];
+	uint32_t prop_count;
+	struct pool_obj **slots; /* by number */
+	uint64_t *generations;
+	uint64_t slot_cap;
+};
+
+struct fake_block {
+	uint64_t number;
+	uint8_t *data;
+};
+
+struct pool_obj {
+	struct pool_ds *ds;
+	uint64_t number, generation, txg;
+	enum object_type type;
+	uint32_t block_bytes, holds;
+	bool stale, is_inline;
+	uint32_t inline_len;
+	uint8_t bonus[OBJECT_BONUS_BYTES];
+	uint8_t inl[OBJECT_INLINE_MAX];
+	struct fake_block *blocks; /* sorted */
+	uint64_t block_count, block_cap;
+	void *owner;
+	void (*drop)(void *owner);
+	struct fake_record *deferred;
+};
+
+struct pool_tx {
+	struct pool_ds *ds;
+	uint64_t txg;
+};
+
+void fake_park(struct pool *p);
+int fake_fails(struct pool *p);
+void fake_obj_free(struct pool_obj *o);
+struct pool_obj *fake_obj_clone(struct pool_ds *ds, const struct pool_obj *o);
+void fake_log_append(struct pool *p, struct fake_record *r);
+void fake_record_free(struct fake_record *r);
+void *fake_alloc(size_t len);
+
+#endif
