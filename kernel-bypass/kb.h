@@ -6,7 +6,8 @@
  * The rule of late I/O: an I/O always gets a status by its deadline. When the drive has not answered
  * by then the status is -ETIMEDOUT, the caller goes on, and the buffers stay referenced (quarantined)
  * until the drive answers or is reset. A drive with a late write may still change under us; it counts
- * as stale until kb_late_writes is 0 again.
+ * as stale until kb_late_writes is 0 again. The caller must not use such a buffer again, only drop its
+ * reference: a late read may still write into it, a late write may still read from it.
  *
  * Addresses are bytes from the start of the whole drive, multiples of SECTOR_BYTES, as are lengths.
  */
@@ -53,7 +54,8 @@ struct kb_io {
 	const struct kb_seg *segs; /* KB_READ, KB_WRITE; borrowed until the group is done */
 	uint32_t seg_count;
 	/* result, valid after kb_group_wait */
-	int status;          /* 0; -EIO; -ETIMEDOUT; -ERR_GONE; -ENODATA medium error */
+	int status;          /* 0; -EIO; -ETIMEDOUT; -ERR_GONE; -ENODATA medium error; -EINVAL misaligned or
+	                        out of range; -EAGAIN KB_DISCARD only: try later */
 	uint64_t latency_ns;
 	/* private */
 	struct kb_group *group;
@@ -88,7 +90,8 @@ int kb_discard(struct kb_drive *d, uint64_t off_bytes, uint64_t len_bytes) WARN_
  * 0; -ENOENT, -EACCES, -EBUSY, -EINVAL (not a drive), -ENOMEM. May park.
  */
 int kb_open(const char *path, int fd, bool exclusive, struct kb_drive **out) WARN_UNUSED MAY_PARK;
-/* Waits (at most the drive's timeout) for outstanding I/O; late I/O keeps its buffers until it ends. */
+/* Waits (at most the drive's timeout) for outstanding I/O; late I/O keeps its buffers until it ends.
+ * Nobody may submit during or after it. */
 void kb_close(struct kb_drive *d) MAY_PARK;
 void kb_get_info(const struct kb_drive *d, struct kb_info *out);
 const char *kb_id(const struct kb_drive *d);
