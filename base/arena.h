@@ -20,7 +20,8 @@
 enum arena_use {
 	ARENA_CACHE,  /* clean blocks; gives way when any other use needs memory */
 	ARENA_DIRTY,  /* blocks changed in a live txg */
-	ARENA_RECV,   /* requests and replies on the network */
+	ARENA_RECV,   /* bytes from the network; may wait while it holds no other buffer */
+	ARENA_SEND,   /* requests being served and their replies; never waits for ARENA_RECV */
 	ARENA_LOG,    /* log batches; reserve */
 	ARENA_SYNC,   /* compressed blocks, parity, metadata of the syncing txg; reserve */
 	ARENA_REPAIR, /* reconstruction; reserve */

@@ -21,7 +21,7 @@
 #define ARENA_CHUNK_BYTES IOBUF_BYTES_MAX
 #define ARENA_FRONT_ORDERS 6u /* 4 KiB .. 128 KiB are kept in front caches */
 #define ARENA_FRONTS 64u      /* as many as rt.h allows reactors */
-#define ARENA_GROUPS 3u       /* the uses that share the general zone */
+#define ARENA_GROUPS 4u       /* the uses that share the general zone */
 #define ARENA_NONE UINT32_MAX
 #define ARENA_CACHE_LINE 64
 
@@ -35,7 +35,7 @@
 #endif
 
 STATIC_ASSERT(IOBUF_BYTES_MIN << ARENA_ORDER_WHOLE == IOBUF_BYTES_MAX);
-STATIC_ASSERT(ARENA_CACHE == 0 && ARENA_DIRTY == 1 && ARENA_RECV == 2);
+STATIC_ASSERT(ARENA_CACHE == 0 && ARENA_DIRTY == 1 && ARENA_RECV == 2 && ARENA_SEND == 3);
 
 /* What the side table holds for each page; only the first page of a block means anything. */
 struct arena_page {

@@ -25,9 +25,10 @@ static const struct {
 	uint32_t percent;
 	uint32_t chunks_min;
 } shares[ARENA_USES] = {
-    [ARENA_CACHE] = {60, 4}, /* what is left */
+    [ARENA_CACHE] = {60, 3}, /* what is left */
     [ARENA_DIRTY] = {15, 3},
-    [ARENA_RECV] = {10, 2},
+    [ARENA_RECV] = {7, 2},
+    [ARENA_SEND] = {3, 1},
     [ARENA_LOG] = {5, 2},
     [ARENA_SYNC] = {8, 3},
     [ARENA_REPAIR] = {2, 2},

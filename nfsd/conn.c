@@ -18,7 +18,8 @@
 #define CONN_RX_BYTES 65536u
 #define CONN_PARTIAL_MAX_NS (20 * NSEC_PER_SEC) /* a record must arrive whole within this */
 #define CONN_SEND_MAX_NS (30 * NSEC_PER_SEC)    /* a client that doesn't read is cut off */
-#define CONN_SEND_IOVECS 192
+#define CONN_SEND_IOVECS 64
+#define CONN_ALLOC_RETRY_NS (10 * NSEC_PER_MSEC)
 #define RPC_LAST_FRAGMENT 0x80000000u
 #define SPAWN_RETRY_NS NSEC_PER_MSEC
 
@@ -190,18 +191,13 @@ conn_send(struct conn *c, struct request *r)
 		return;
 	}
 	c->sending = true;
-	struct iobuf *iov_buf;
-	if (iobuf_alloc(CONN_SEND_IOVECS * sizeof(struct iovec), ARENA_RECV, &iov_buf) != 0) {
-		iov_buf = NULL; /* can't happen: the size is small and the call waits */
-	}
-	ASSERT(iov_buf != NULL);
+	struct iovec iov[CONN_SEND_IOVECS];
 	fiber_yield();
 	c->refs++;
 	while (!list_empty(&c->outq)) {
-		conn_send_batch(c, (struct iovec *)(void *)iov_buf->data);
+		conn_send_batch(c, iov);
 	}
 	c->sending = false;
-	iobuf_unref(iov_buf);
 	conn_put(c);
 }
 
@@ -242,6 +238,23 @@ conn_start_request(struct conn *c, struct iobuf *buf, const uint8_t *msg, uint32
 	return 0;
 }
 
+/* A connection that holds a buffer doesn't wait for another without end: two such could wait for
+ * each other. */
+static int
+conn_alloc(struct conn *c, uint32_t len, struct iobuf **out)
+{
+	uint64_t deadline = rt_now_ns() + CONN_PARTIAL_MAX_NS;
+	if (c->rx == NULL && c->frag == NULL) {
+		return iobuf_alloc(len, ARENA_RECV, out);
+	}
+	int err = iobuf_try_alloc(len, ARENA_RECV, out);
+	while (err == -ENOMEM && !c->dead && rt_now_ns() < deadline) {
+		fiber_sleep(CONN_ALLOC_RETRY_NS);
+		err = iobuf_try_alloc(len, ARENA_RECV, out);
+	}
+	return err;
+}
+
 /* Makes room in rx for need bytes from rx_pos on, keeping what is unread. */
 static int
 conn_rx_room(struct conn *c, uint32_t need)
@@ -255,7 +268,7 @@ conn_rx_room(struct conn *c, uint32_t need)
 		memmove(c->rx->data, c->rx->data + c->rx_pos, unread);
 	} else {
 		struct iobuf *fresh;
-		int err = iobuf_alloc(MAX(need, CONN_RX_BYTES), ARENA_RECV, &fresh);
+		int err = conn_alloc(c, MAX(need, CONN_RX_BYTES), &fresh);
 		if (err != 0) {
 			return err;
 		}
@@ -276,7 +289,7 @@ conn_take_fragment(struct conn *c, uint32_t len, bool last)
 {
 	if (c->frag == NULL || c->frag->cap_bytes < c->frag_len + len) {
 		struct iobuf *larger;
-		int err = iobuf_alloc(MAX(c->frag_len + len, IOBUF_BYTES_MIN), ARENA_RECV, &larger);
+		int err = conn_alloc(c, MAX(c->frag_len + len, IOBUF_BYTES_MIN), &larger);
 		if (err != 0) {
 			return err;
 		}
@@ -349,7 +362,7 @@ conn_go_idle(struct conn *c)
 		c->rx_pos = c->rx_len = 0;
 	} else if (unread <= IOBUF_BYTES_MIN && c->rx->cap_bytes > IOBUF_BYTES_MIN) {
 		struct iobuf *small;
-		int err = iobuf_alloc(IOBUF_BYTES_MIN, ARENA_RECV, &small);
+		int err = conn_alloc(c, IOBUF_BYTES_MIN, &small);
 		if (err != 0) {
 			return err;
 		}

@@ -17,8 +17,9 @@ read_slices(struct request *r, uint32_t len, uint32_t *out_max)
 		return 0;
 	}
 	int err =
-	    iobuf_alloc(worst * (uint32_t)sizeof(struct pool_slice), ARENA_RECV, &r->slice_buf);
+	    iobuf_try_alloc(worst * (uint32_t)sizeof(struct pool_slice), ARENA_SEND, &r->slice_buf);
 	if (err != 0) {
+		r->slice_buf = NULL;
 		return err;
 	}
 	r->slices = (struct pool_slice *)(void *)r->slice_buf->data;

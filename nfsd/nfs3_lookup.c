@@ -59,7 +59,7 @@ nfs3_readlink(struct nfs3_op *op)
 		return;
 	}
 	struct iobuf *target;
-	err = iobuf_alloc(FS_SYMLINK_MAX + 1, ARENA_RECV, &target);
+	err = iobuf_try_alloc(FS_SYMLINK_MAX + 1, ARENA_SEND, &target);
 	uint32_t len = 0;
 	if (err == 0) {
 		err = fs_readlink(node, (char *)target->data, target->cap_bytes, &len);

@@ -27,7 +27,7 @@ struct request *
 request_new(struct nfsd *n, struct iobuf *rx, const uint8_t *msg, uint32_t len)
 {
 	struct iobuf *self;
-	if (iobuf_alloc(4096, ARENA_RECV, &self) != 0) {
+	if (iobuf_alloc(4096, ARENA_SEND, &self) != 0) {
 		return NULL;
 	}
 	struct request *r = (struct request *)(void *)self->data;
@@ -65,8 +65,11 @@ request_grow(struct request *r, uint32_t body_bytes)
 		return 0;
 	}
 	ASSERT(r->big == NULL);
-	int err = iobuf_alloc(done + body_bytes, ARENA_RECV, &r->big);
+	/* Waiting here, with a buffer of the same budget in hand, could wait for ever: the client
+	 * tries again. */
+	int err = iobuf_try_alloc(done + body_bytes, ARENA_SEND, &r->big);
 	if (err != 0) {
+		r->big = NULL;
 		return err;
 	}
 	memcpy(r->big->data, r->head, done);

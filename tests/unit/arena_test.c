@@ -552,7 +552,7 @@ reserves_main(void *arg)
 
 	spin_init(&c->guard);
 	arena_get_info(&info);
-	for (unsigned use = ARENA_CACHE; use <= ARENA_RECV; use++) {
+	for (unsigned use = ARENA_CACHE; use <= ARENA_SEND; use++) {
 		sprinkle(c, use);
 	}
 	sprinkle_thin(c);
@@ -689,7 +689,7 @@ shortage_main(void *arg)
 	struct iobuf *b;
 
 	spin_init(&s->pins.guard);
-	for (unsigned use = ARENA_CACHE; use <= ARENA_RECV; use++) {
+	for (unsigned use = ARENA_CACHE; use <= ARENA_SEND; use++) {
 		sprinkle(&s->pins, use);
 	}
 	sprinkle_thin(&s->pins);
