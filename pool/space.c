@@ -26,7 +26,6 @@
 #include "pool/pool_int.h"
 #include "pool/space_int.h"
 
-#define RESERVE_PER_MILLE 32u
 #define LOG_RECORDS_PER_SEGMENT ((uint64_t)256)
 #define LOG_RECORDS_MIN ((uint64_t)4096)
 #define LOG_RECORDS_MAX ((uint64_t)8 << 20)
@@ -387,12 +386,6 @@ space_load(struct pool *p, const struct uberblock *ub, struct space **out)
 
 /* ---- figures ---- */
 
-uint64_t
-space_reserve_of(uint64_t total_sectors)
-{
-	return total_sectors / 1000 * RESERVE_PER_MILLE;
-}
-
 static uint64_t
 reserve_sectors(const struct space *s)
 {
@@ -431,44 +424,4 @@ space_unreserve(struct space *s, uint64_t sectors)
 	uint64_t before = atomic_fetch_sub(&s->reserved, sectors);
 
 	ASSERT(before >= sectors);
-}
-
-/* Sectors of one block on the set where it takes the most. */
-static uint32_t
-sectors_of_block(const struct vdevs *v, uint32_t len_bytes)
-{
-	uint32_t most = 0;
-
-	for (uint32_t i = 0; i < v->set_count; i++) {
-		most = MAX(most, raidz_alloc_sectors(&v->sets[i].cfg, len_bytes));
-	}
-	return most;
-}
-
-uint64_t
-space_sectors_for(struct pool *p, uint64_t data_bytes, uint32_t record_bytes)
-{
-	uint32_t tail = (uint32_t)(data_bytes % record_bytes);
-	uint64_t sectors = data_bytes / record_bytes * sectors_of_block(&p->v, record_bytes);
-
-	if (tail != 0) {
-		sectors += sectors_of_block(&p->v, ALIGN_UP(tail, SECTOR_BYTES));
-	}
-	return sectors;
-}
-
-uint64_t
-space_bytes_for(struct pool *p, uint64_t sectors, uint32_t record_bytes)
-{
-	return space_geometry_bytes(&p->v, sectors, record_bytes);
-}
-
-uint64_t
-space_geometry_bytes(const struct vdevs *v, uint64_t sectors, uint32_t record_bytes)
-{
-	uint32_t each = sectors_of_block(v, record_bytes);
-
-	/* whole blocks, and what fits into the rest pro rata: 100 % full shows as 0 bytes free */
-	return sectors / each * record_bytes +
-	       sectors % each * record_bytes / each / SECTOR_BYTES * SECTOR_BYTES;
 }

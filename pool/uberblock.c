@@ -194,13 +194,16 @@ copies_write(struct copy *copies, uint32_t count, unsigned first, unsigned step)
 
 	kb_group_init(&g);
 	for (uint32_t i = 0; i < count; i++) {
-		for (unsigned k = first; k < LABEL_COUNT; k += step) {
+		for (unsigned k = first; k < LABEL_COUNT && !copies[i].failed; k += step) {
 			kb_submit(copies[i].d->kb, &copies[i].io[k], &g, 0);
 		}
 	}
 	kb_group_wait(&g);
 	for (uint32_t i = 0; i < count; i++) {
-		for (unsigned k = first; k < LABEL_COUNT; k += step) {
+		bool failed = copies[i].failed;
+
+		/* one that failed the even labels keeps its odd ones: it was given nothing */
+		for (unsigned k = first; k < LABEL_COUNT && !failed; k += step) {
 			copies[i].failed |= copies[i].io[k].status != 0;
 		}
 	}
