@@ -7,7 +7,7 @@
  * The shares below are in percent, rounded down to whole chunks, but never under the floor: the
  * smallest arena (32 MiB, 16 chunks) is then exactly the sum of all floors. The cache takes what
  * the others leave. Why these floors: a use must fit two buffers of the largest size or its
- * pipeline runs with no overlap (log, receive, repair); the syncing txg holds a block, its
+ * pipeline runs with no overlap (log, receive, send, repair); the syncing txg holds a block, its
  * compressed copy and its parity at once (sync: three); dirty data needs one more than what is
  * being synced.
  */
@@ -25,10 +25,10 @@ static const struct {
 	uint32_t percent;
 	uint32_t chunks_min;
 } shares[ARENA_USES] = {
-    [ARENA_CACHE] = {60, 3}, /* what is left */
+    [ARENA_CACHE] = {60, 2}, /* what is left */
     [ARENA_DIRTY] = {15, 3},
     [ARENA_RECV] = {7, 2},
-    [ARENA_SEND] = {3, 1},
+    [ARENA_SEND] = {3, 2},
     [ARENA_LOG] = {5, 2},
     [ARENA_SYNC] = {8, 3},
     [ARENA_REPAIR] = {2, 2},
