@@ -1,12 +1,13 @@
 /*
  * ilog_commit.c - batches become durable, and are acknowledged in order.
  *
- * There is no log thread. Whoever waits for a record leads: closes the batch, seals it (place,
- * chain of checksums), hands it to the drives, waits for them, and marks it written. One sealer at
- * a time, since each checksum covers the one before; up to ILOG_IN_FLIGHT_MAX batches with the
+ * There is no log thread. Whoever waits for a record leads: closes the batch, seals it (place, chain
+ * of checksums), hands it to the drives, waits for them, and marks it written. One sealer at a
+ * time, since each checksum covers the one before; up to ILOG_IN_FLIGHT_MAX batches with the
  * drives. An idle log so writes at once; when a few small batches are in flight, records gather in
- * the open one until one of those is back. The writer fiber leads batches that became full and that
- * nobody waits for.
+ * the open one until one of those is back; and a fiber that is about to lead lets the others of its
+ * reactor append first when that has lately been worth it (commit_gather). The writer fiber leads
+ * batches that became full and that nobody waits for.
  *
  * ilog_wake_leader is called whenever somebody may have become able to lead: a sealer is done, a
  * batch was closed, or one was acknowledged. It wakes one waiter of the oldest batch that has any;
@@ -236,6 +237,11 @@ lead_one(struct ilog *l)
 	uint64_t tail_batch, durable_batch;
 
 	l->sealing = true;
+	if (b->record_count > 1) {
+		atomic_store_explicit(&l->gather, ILOG_GATHER_MAX, memory_order_relaxed);
+	} else if (atomic_load_explicit(&l->gather, memory_order_relaxed) > 0) {
+		atomic_fetch_sub_explicit(&l->gather, 1, memory_order_relaxed);
+	}
 	if (b == l->open) {
 		b->closed = true;
 		l->open = NULL;
@@ -309,6 +315,20 @@ commit_wait(struct ilog *l, struct ilog_batch *b)
 	}
 }
 
+/*
+ * Let the other fibers of this reactor append first, when that has lately been worth it. With
+ * drives that answer at once nothing else would gather: each commit would be over before the next
+ * record is there.
+ */
+static void
+commit_gather(struct ilog *l)
+{
+	if (atomic_load_explicit(&l->gather, memory_order_relaxed) > 0 ||
+	    atomic_load_explicit(&l->commits, memory_order_relaxed) % ILOG_GATHER_PROBE == 0) {
+		fiber_yield();
+	}
+}
+
 int
 ilog_commit(struct ilog *l, uint64_t seq)
 {
@@ -319,6 +339,7 @@ ilog_commit(struct ilog *l, uint64_t seq)
 		return 0;
 	}
 	start_ns = rt_now_ns();
+	commit_gather(l);
 	mutex_lock(&l->mu);
 	seq = MIN(seq, l->next_rec - 1);
 	while (seq > atomic_load(&l->acked_rec)) {

@@ -18,6 +18,10 @@ STATIC_ASSERT(ILOG_BATCH_BYTES_MAX <= KB_IO_BYTES_MAX);
  * gathers. */
 #define ILOG_IN_FLIGHT_SMALL 3u
 #define ILOG_SMALL_BYTES (32u << 10)
+/* After a batch of several records, so many more of one record until commits no longer yield first;
+ * and then one commit in so many tries again. */
+#define ILOG_GATHER_MAX 8u
+#define ILOG_GATHER_PROBE 16u
 #define ILOG_SLOTS 16u /* batches open, closed or in flight */
 #define ILOG_MARKS_MAX 32u
 #define ILOG_SPARES_MAX ILOG_CHUNKS_MAX
@@ -122,6 +126,7 @@ struct ilog {
 	struct waitgroup fibers;
 
 	/* for everybody to read */
+	atomic_uint gather;         /* [a] changes under mu; see commit_gather */
 	_Atomic uint64_t acked_rec; /* [a] every record up to this one is acknowledged */
 	atomic_uint state;          /* [a] enum ilog_state */
 	atomic_uint info_out;       /* [a] copy of sides_out */
@@ -144,7 +149,8 @@ ilog_in_flight(const struct ilog *l)
 int ilog_config_check(const struct ilog_config *cfg) WARN_UNUSED;
 
 /* ---- ilog_append.c ---- */
-/* mu held, stays held. What was appended so far will be written, whether or not somebody commits. */
+/* mu held, stays held. What was appended so far will be written, whether or not somebody commits.
+ */
 void ilog_close_open(struct ilog *l);
 
 /* ---- ilog_commit.c ---- */
