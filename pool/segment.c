@@ -19,7 +19,7 @@
 
 #include "pool/pool_int.h"
 #include "pool/space_int.h"
-#include "pool/tree.h"
+#include "pool/rooted.h"
 
 #define LOAD_TRIES_MAX 16u
 #define FOLD_SEGMENTS_PER_TXG 16u

@@ -5,7 +5,7 @@
  */
 #include "pool/pool_int.h"
 #include "pool/space_int.h"
-#include "pool/tree.h"
+#include "pool/rooted.h"
 
 #define MAP_BLOCK_SMALL (16u << 10)
 #define MAP_BLOCK_LARGE (128u << 10)
@@ -15,10 +15,10 @@ store_attach(struct space *s, const struct bp *mos_root)
 {
 	struct pool_phys *phys = mem_zalloc(sizeof(*phys));
 	struct object_slot slot;
-	int err = phys != NULL ? tree_slot(s->p, mos_root, MOS_OBJECT_POOL, &slot) : -ENOMEM;
+	int err = phys != NULL ? rooted_slot(s->p, mos_root, MOS_OBJECT_POOL, &slot) : -ENOMEM;
 
 	if (err == 0) {
-		err = tree_read(s->p, &slot, 0, phys, sizeof(*phys));
+		err = rooted_read(s->p, &slot, 0, phys, sizeof(*phys));
 	}
 	if (err == -ENOENT || (err == 0 && le64_get(phys->magic) != POOL_PHYS_MAGIC)) {
 		err = -ERR_CORRUPT;
@@ -38,13 +38,13 @@ store_map_read(
     struct space *s, const struct bp *mos_root, uint32_t set, uint64_t off, void *out, uint64_t len)
 {
 	struct object_slot slot;
-	int err = tree_slot(s->p, mos_root, s->sets[set].object, &slot);
+	int err = rooted_slot(s->p, mos_root, s->sets[set].object, &slot);
 
 	if (err == 0 && slot.type != OBJ_SEGMENTS) {
 		err = -ERR_CORRUPT;
 	}
 	if (err == 0) {
-		err = tree_read(s->p, &slot, off, out, len);
+		err = rooted_read(s->p, &slot, off, out, len);
 	}
 	return err == -ENOENT ? -ERR_CORRUPT : err;
 }

@@ -1,5 +1,5 @@
 /*
- * tree.c - the shape of a tree, as pool_format.h draws it:
+ * rooted.c - the shape of a tree, as pool_format.h draws it:
  *
  *	objset_phys.table -> object table (16 KiB blocks of 32 slots) -> slot.data -> indirect
  *blocks of 256 block pointers -> data blocks
@@ -8,10 +8,10 @@
  *block. Block b is child (b >> 8 * (l - 1)) & 255 of the indirect block of level l above it. A data
  *block may be shorter than the object's block size: the rest reads as zeros.
  */
-#include "pool/tree.h"
+#include "pool/rooted.h"
 
 int
-tree_slot_check(const struct object_slot *slot)
+rooted_slot_check(const struct object_slot *slot)
 {
 	uint32_t bs = le32_get(slot->block_bytes);
 
@@ -28,7 +28,7 @@ tree_slot_check(const struct object_slot *slot)
 }
 
 int
-tree_objset(struct pool *p, const struct bp *bp, struct iobuf **out)
+rooted_objset(struct pool *p, const struct bp *bp, struct iobuf **out)
 {
 	const struct objset_phys *os;
 	struct iobuf *buf;
@@ -38,7 +38,7 @@ tree_objset(struct pool *p, const struct bp *bp, struct iobuf **out)
 		return err == -ENOENT ? -ERR_CORRUPT : err;
 	}
 	os = (const struct objset_phys *)(const void *)buf->data;
-	if (le64_get(os->magic) != OBJSET_MAGIC || tree_slot_check(&os->table) != 0 ||
+	if (le64_get(os->magic) != OBJSET_MAGIC || rooted_slot_check(&os->table) != 0 ||
 	    os->table.type != OBJ_TABLE || (os->table.flags & OBJECT_INLINE) ||
 	    le32_get(os->table.block_bytes) != OBJECT_TABLE_BLOCK_BYTES) {
 		iobuf_unref(buf);
@@ -49,7 +49,7 @@ tree_objset(struct pool *p, const struct bp *bp, struct iobuf **out)
 }
 
 int
-tree_bp(struct pool *p, const struct object_slot *slot, uint64_t block, struct bp *out)
+rooted_bp(struct pool *p, const struct object_slot *slot, uint64_t block, struct bp *out)
 {
 	struct bp bp = slot->data;
 
@@ -111,7 +111,7 @@ read_block_part(struct pool *p, const struct bp *bp, uint32_t off, uint8_t *out,
 }
 
 int
-tree_read(struct pool *p, const struct object_slot *slot, uint64_t off, void *out, uint64_t len)
+rooted_read(struct pool *p, const struct object_slot *slot, uint64_t off, void *out, uint64_t len)
 {
 	uint32_t bs = le32_get(slot->block_bytes);
 	uint8_t *to = out;
@@ -129,7 +129,7 @@ tree_read(struct pool *p, const struct object_slot *slot, uint64_t off, void *ou
 		uint32_t in = (uint32_t)(off % bs);
 		uint32_t part = (uint32_t)MIN(len, (uint64_t)(bs - in));
 		struct bp bp;
-		int err = tree_bp(p, slot, off / bs, &bp);
+		int err = rooted_bp(p, slot, off / bs, &bp);
 
 		if (err == 0) {
 			err = read_block_part(p, &bp, in, to, part);
@@ -145,25 +145,25 @@ tree_read(struct pool *p, const struct object_slot *slot, uint64_t off, void *ou
 }
 
 int
-tree_slot(struct pool *p, const struct bp *objset, uint64_t object, struct object_slot *out)
+rooted_slot(struct pool *p, const struct bp *objset, uint64_t object, struct object_slot *out)
 {
 	struct object_slot table, slot;
 	struct iobuf *buf;
-	int err = tree_objset(p, objset, &buf);
+	int err = rooted_objset(p, objset, &buf);
 
 	if (err != 0) {
 		return err;
 	}
 	table = ((const struct objset_phys *)(const void *)buf->data)->table;
 	iobuf_unref(buf);
-	err = tree_read(p, &table, object * OBJECT_SLOT_BYTES, &slot, sizeof(slot));
+	err = rooted_read(p, &table, object * OBJECT_SLOT_BYTES, &slot, sizeof(slot));
 	if (err != 0) {
 		return err;
 	}
 	if (slot.type == OBJ_FREE) {
 		return -ENOENT;
 	}
-	err = tree_slot_check(&slot);
+	err = rooted_slot_check(&slot);
 	if (err == 0) {
 		*out = slot;
 	}
