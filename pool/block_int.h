@@ -37,6 +37,8 @@ int gang_write(struct pool *p, uint64_t txg, const struct gang_source *src, enum
     struct bp_addr *out_addr, uint64_t *out_sectors) WARN_UNUSED MAY_PARK;
 /* Reads what the gang at a stands for into *buf (len bytes); the caller verifies the whole. */
 int gang_read(struct pool *p, const struct bp_addr *a, struct iobuf *buf, uint32_t off_bytes, uint32_t len_bytes) WARN_UNUSED MAY_PARK;
+/* A validated header in a buffer of its own. */
+int gang_header_read(struct pool *p, const struct bp_addr *a, struct iobuf **out) WARN_UNUSED MAY_PARK;
 /* Frees the children of the gang at a (not its header). Returns their sectors. */
 uint64_t gang_free_children(struct pool *p, uint64_t txg, const struct bp_addr *a) MAY_PARK;
 

@@ -224,8 +224,8 @@ header_ok(void *arg, const uint8_t *data, uint32_t len)
 }
 
 /* A validated header in a buffer of its own. */
-static int
-header_read(struct pool *p, const struct bp_addr *a, struct iobuf **out)
+int
+gang_header_read(struct pool *p, const struct bp_addr *a, struct iobuf **out)
 {
 	struct header_want want = {p};
 	struct raidz_report report = {0};
@@ -296,7 +296,7 @@ gang_read(struct pool *p, const struct bp_addr *a, struct iobuf *buf, uint32_t o
 	const struct gang_header *h;
 	struct iobuf *hbuf;
 	uint32_t done = 0;
-	int err = header_read(p, a, &hbuf);
+	int err = gang_header_read(p, a, &hbuf);
 
 	if (err != 0) {
 		return err;
@@ -325,7 +325,7 @@ gang_free_children(struct pool *p, uint64_t txg, const struct bp_addr *a)
 	const struct gang_header *h;
 	struct iobuf *hbuf;
 	uint64_t sectors = 0;
-	int err = header_read(p, a, &hbuf);
+	int err = gang_header_read(p, a, &hbuf);
 
 	if (err != 0) {
 		log_error("gang_leaked pool=%s set=%u sector=%llu err=%s", p->name, bp_addr_set(a),
