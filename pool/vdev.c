@@ -386,3 +386,24 @@ vdev_log_ring_bytes(const struct vdevs *v, bool in_pool)
 {
 	return in_pool ? v->ring_bytes : v->log_bytes;
 }
+
+bool
+vdev_log_rejoin(struct vdevs *v)
+{
+	bool changed = false;
+
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		struct vdev_drive *d = &v->drives[i];
+
+		/* a late write of its former life could still land in the new epoch */
+		if (d->role != DRIVE_ROLE_LOG || d->kb == NULL || d->dirty_from == 0 ||
+		    d->state == DRIVE_STATE_OFFLINE || kb_is_gone(d->kb) ||
+		    kb_late_writes(d->kb) != 0) {
+			continue;
+		}
+		d->state = DRIVE_STATE_ONLINE;
+		d->dirty_from = d->dirty_to = 0;
+		changed = true;
+	}
+	return changed;
+}

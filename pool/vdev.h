@@ -96,6 +96,9 @@ void vdev_count_report(struct vdevs *v, uint32_t set_index, const struct raidz_r
 
 /* ilog_config of the log drives' ring (in_pool false) or of the in-pool ring (parity + 1 drives of set 0). -ENODEV: no side is usable. */
 int vdev_log_config(struct vdevs *v, bool in_pool, uint64_t epoch, struct ilog_config *out) WARN_UNUSED;
+/* For a new epoch of the log drives' ring, when no root needs the old one any more: sides that are there again count as up to date. True when
+ * something changed: the labels must be written before the epoch begins. */
+bool vdev_log_rejoin(struct vdevs *v);
 uint64_t vdev_log_ring_bytes(const struct vdevs *v, bool in_pool);
 
 #endif
