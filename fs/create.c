@@ -187,13 +187,13 @@ create_new(struct create *c, const struct fs_attr *dir_attr)
 	fs_op_touch(op, c->dir, true);
 	node_store(op->tx, c->dir);
 	node_store(op->tx, c->node);
-	ncache_put(op->ds->fp->ncache, c->dir, &c->hash, e.object, e.generation);
 	op->res->has_node = true;
 	op->res->object = e.object;
 	op->res->generation = e.generation;
 	fs_getattr(c->node, &op->res->attr);
 	wcc_after(&op->res->wcc, c->dir);
 	create_log(c, key, block_bytes);
+	ncache_put(op->ds->fp->ncache, c->dir, &c->hash, e.object, e.generation);
 	return 0;
 }
 

@@ -39,9 +39,12 @@ owner_load(struct fs_ds *ds)
 {
 	struct fs_owner_phys o;
 	pool_ds_owner_get(ds->pds, &o, sizeof(o));
-	if (le64_get(o.magic) != FS_OWNER_MAGIC || le32_get(o.version) != 1) {
+	uint32_t bits = le32_get(o.hash_bits);
+	if (le64_get(o.magic) != FS_OWNER_MAGIC || le32_get(o.version) != 1 || bits == 0 ||
+	    bits > DIR_HASH_BITS) {
 		return -ERR_CORRUPT;
 	}
+	ds->hash_bits = bits;
 	memcpy(ds->hash_key, o.hash_key, sizeof(ds->hash_key));
 	return 0;
 }
@@ -57,7 +60,7 @@ fs_ds_load(struct fs_pool *fp, struct pool_ds *pds, struct fs_ds **out)
 	ds->pds = pool_ds_ref(pds);
 	ds->guid = pool_ds_guid(pds);
 	ds->fsid = fsid_of(ds->guid);
-	ds->hash_mask = UINT64_MAX;
+	ds->hash_bits = DIR_HASH_BITS;
 	ds->root_object = pool_ds_root_object(pds);
 	mutex_init(&ds->tree_lock, RANK_FS_RENAME);
 	list_init(&ds->link);
@@ -123,7 +126,9 @@ root_create(struct fs_ds *ds, struct pool_tx *tx)
 		return err;
 	}
 	node_store(tx, n);
-	struct fs_owner_phys o = {.magic = le64_of(FS_OWNER_MAGIC), .version = le32_of(1)};
+	struct fs_owner_phys o = {.magic = le64_of(FS_OWNER_MAGIC),
+	    .version = le32_of(1),
+	    .hash_bits = le32_of(ds->hash_bits)};
 	rt_random_bytes(o.hash_key, sizeof(o.hash_key));
 	memcpy(ds->hash_key, o.hash_key, sizeof(ds->hash_key));
 	pool_ds_owner_set(tx, ds->pds, &o, sizeof(o));

@@ -62,7 +62,7 @@ STATIC_ASSERT(offsetof(struct inode_phys, dir_height) == 0x9c);
 struct fs_owner_phys {
 	struct le64 magic;            /* 0x000 */
 	struct le32 version;          /* 0x008 1 */
-	struct le32 flags;            /* 0x00c 0 */
+	struct le32 hash_bits;        /* 0x00c bits of a name's hash that make its key; 63 */
 	uint8_t hash_key[16];         /* 0x010 keys of directory entries are hashed with it */
 	uint8_t spare[512 - 0x20];    /* 0x020 zero */
 };
@@ -77,7 +77,7 @@ STATIC_ASSERT(sizeof(struct fs_owner_phys) == 512);
 #define DIR_HEIGHT_MAX 6u
 #define DIR_KEY_MIN 16ull
 #define DIR_PROBE_MAX 65535u
-#define DIR_KEY_HASH_MAX (((uint64_t)1 << 63) - 1 - DIR_PROBE_MAX)
+#define DIR_HASH_BITS 63u
 #define DIR_LEAF_MAGIC 0x46444741u
 #define DIR_INNER_MAGIC 0x49444741u
 #define DIR_FREE_MAGIC 0x45444741u

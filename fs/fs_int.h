@@ -42,7 +42,7 @@ struct fs_ds {
 	struct fs_ds *hash_next; /* [c] */
 	uint64_t guid, fsid;    /* [c] */
 	uint8_t hash_key[16];   /* [c] */
-	uint64_t hash_mask;     /* [c] all ones; tests shorten it to force collisions */
+	uint32_t hash_bits;     /* [c] 63; tests make it less to force collisions */
 	uint64_t root_object;   /* [c] once in service */
 	atomic_bool gone;       /* destroyed */
 	atomic_uint sync, atime, record_bytes;

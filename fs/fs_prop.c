@@ -285,7 +285,8 @@ fs_prop_set(struct fs_pool *fp, const char *path, const char *name, const char *
 		return err;
 	}
 	ASSERT(def != NULL);
-	err = value != NULL ? value_parse(def, value, canonical, sizeof(canonical), why, why_len) : 0;
+	err =
+	    value != NULL ? value_parse(def, value, canonical, sizeof(canonical), why, why_len) : 0;
 	if (err != 0) {
 		return err;
 	}

@@ -55,11 +55,11 @@ link_apply(struct linking *l)
 	fs_op_touch(op, dir, true);
 	node_store(op->tx, n);
 	node_store(op->tx, dir);
-	ncache_put(op->ds->fp->ncache, dir, &l->hash, e.object, e.generation);
 	wcc_after(&op->res->wcc, n);
 	wcc_after(&op->res->wcc2, dir);
 	op->res->attr = op->res->wcc.after;
 	link_log(l, key);
+	ncache_put(op->ds->fp->ncache, dir, &l->hash, e.object, e.generation);
 	return 0;
 }
 

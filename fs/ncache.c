@@ -5,7 +5,9 @@
  *
  * A name is known by its 127-bit keyed hash (nobody outside has the key), so the slot needn't hold
  * it. Slots are filled under the directory's shared lock and emptied under its exclusive one before
- * the change is over, so a hit is what the directory held at some moment of the look-up. A slot has
+ * the change is over, so a hit is what the directory held at some moment of the look-up. A new name
+ * goes in only after its record was logged: what others then do to the object comes behind it in
+ * the log. A slot has
  * a sequence count like a node's attributes; who finds it odd while filling gives up, who must
  * empty it waits the few instructions.
  */

@@ -131,10 +131,8 @@ apply_entries(struct renaming *m, struct dir_path *out, struct dir_path *in)
 	} else {
 		dir_insert_apply(tx, m->to_dir, in, &e, &m->to_hash, m->to, m->to_len);
 	}
-	struct ncache *cache = m->op.ds->fp->ncache;
-	ncache_drop(cache, m->from_dir, &m->from_hash);
-	ncache_drop(cache, m->to_dir, &m->to_hash);
-	ncache_put(cache, m->to_dir, &m->to_hash, e.object, e.generation);
+	ncache_drop(m->op.ds->fp->ncache, m->from_dir, &m->from_hash);
+	ncache_drop(m->op.ds->fp->ncache, m->to_dir, &m->to_hash);
 }
 
 /* Link counts, parents, times. Returns whether the target is gone. */
@@ -201,6 +199,8 @@ rename_apply(struct renaming *m)
 	bool gone = apply_inodes(m);
 	rename_wcc_after(m);
 	rename_log(m, gone);
+	ncache_put(m->op.ds->fp->ncache, m->to_dir, &m->to_hash, fs_node_object(m->child),
+	    fs_node_generation(m->child));
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 void *
 fake_alloc(size_t len)
 {
-	void *m = mem_zalloc(len);
+	void *m = calloc(1, len);
 	ASSERT(m != NULL);
 	return m;
 }
@@ -93,9 +93,9 @@ ds_free(struct pool_ds *ds)
 			fake_obj_free(ds->slots[i]);
 		}
 	}
-	mem_free(ds->slots);
-	mem_free(ds->generations);
-	mem_free(ds);
+	free(ds->slots);
+	free(ds->generations);
+	free(ds);
 }
 
 static struct pool *
@@ -128,8 +128,8 @@ fakepool_free(struct pool *p)
 	for (uint64_t i = 0; i < p->log_count; i++) {
 		fake_record_free(p->log[i]);
 	}
-	mem_free(p->log);
-	mem_free(p);
+	free(p->log);
+	free(p);
 }
 
 struct pool *
@@ -152,8 +152,8 @@ fakepool_clone(struct pool *p)
 		memcpy(copy->owner, ds->owner, sizeof(copy->owner));
 		memcpy(copy->props, ds->props, sizeof(copy->props));
 		copy->prop_count = ds->prop_count;
-		mem_free(copy->slots);
-		mem_free(copy->generations);
+		free(copy->slots);
+		free(copy->generations);
 		copy->slot_cap = ds->slot_cap;
 		copy->slots = fake_alloc(ds->slot_cap * sizeof(*ds->slots));
 		copy->generations = fake_alloc(ds->slot_cap * sizeof(*ds->generations));
@@ -172,8 +172,8 @@ fakepool_clone(struct pool *p)
 void
 fake_record_free(struct fake_record *r)
 {
-	mem_free(r->payload);
-	mem_free(r);
+	free(r->payload);
+	free(r);
 }
 
 void
@@ -181,7 +181,7 @@ fake_log_append(struct pool *p, struct fake_record *r)
 {
 	if (p->log_count == p->log_cap) {
 		p->log_cap = MAX(p->log_cap * 2, (uint64_t)64);
-		p->log = mem_realloc(p->log, p->log_cap * sizeof(struct fake_record *));
+		p->log = realloc(p->log, p->log_cap * sizeof(struct fake_record *));
 		ASSERT(p->log != NULL);
 	}
 	r->next = NULL;
@@ -208,7 +208,7 @@ fakepool_give_log(struct pool *clone, const struct pool *p, uint64_t max)
 {
 	clone->given = p;
 	clone->given_from = clone->base_records;
-	clone->given_to = MIN(p->log_count, clone->base_records + max);
+	clone->given_to = clone->base_records + MIN(max, p->log_count - clone->base_records);
 }
 
 static struct fake_record *
@@ -389,7 +389,7 @@ void
 pool_tx_end(struct pool_tx *tx)
 {
 	tx->ds->pool->live_tx--;
-	mem_free(tx);
+	free(tx);
 }
 
 uint64_t

@@ -1,7 +1,9 @@
-/* fakepool_int.h - shared by fakepool.c and fakepool_obj.c. */
+/* fakepool_int.h - shared by fakepool.c and fakepool_obj.c. Its memory is the C library's, so that tests may fail the
+ * allocations of fs/ alone. */
 #ifndef AGATE_TESTS_FAKEPOOL_INT_H
 #define AGATE_TESTS_FAKEPOOL_INT_H
 
+#include <stdlib.h>
 #include "base/base.h"
 #include "tests/lib/fakepool.h"
 

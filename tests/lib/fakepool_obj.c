@@ -49,7 +49,7 @@ block_make(struct pool_obj *o, uint64_t number)
 	ASSERT(!o->is_inline);
 	if (o->block_count == o->block_cap) {
 		o->block_cap = MAX(o->block_cap * 2, (uint64_t)4);
-		o->blocks = mem_realloc(o->blocks, o->block_cap * sizeof(*o->blocks));
+		o->blocks = realloc(o->blocks, o->block_cap * sizeof(*o->blocks));
 		ASSERT(o->blocks != NULL);
 	}
 	uint64_t i = block_index(o, number);
@@ -74,9 +74,9 @@ static void
 contents_free(struct pool_obj *o)
 {
 	for (uint64_t i = 0; i < o->block_count; i++) {
-		mem_free(o->blocks[i].data);
+		free(o->blocks[i].data);
 	}
-	mem_free(o->blocks);
+	free(o->blocks);
 	o->blocks = NULL;
 	o->block_count = o->block_cap = 0;
 }
@@ -92,7 +92,7 @@ fake_obj_free(struct pool_obj *o)
 		o->deferred = r->next;
 		fake_record_free(r);
 	}
-	mem_free(o);
+	free(o);
 }
 
 struct pool_obj *
@@ -169,8 +169,8 @@ slots_grow(struct pool_ds *ds, uint64_t number)
 		uint64_t *generations = fake_alloc(cap * sizeof(*generations));
 		memcpy(slots, ds->slots, ds->slot_cap * sizeof(*slots));
 		memcpy(generations, ds->generations, ds->slot_cap * sizeof(*generations));
-		mem_free(ds->slots);
-		mem_free(ds->generations);
+		free(ds->slots);
+		free(ds->generations);
 		ds->slots = slots;
 		ds->generations = generations;
 		ds->slot_cap = cap;
@@ -405,7 +405,7 @@ pool_free_range(struct pool_tx *tx, struct pool_obj *o, uint64_t off, uint64_t l
 		struct fake_block *b = &o->blocks[i];
 		uint64_t start = b->number * o->block_bytes, stop = start + o->block_bytes;
 		if (start >= off && stop <= end) {
-			mem_free(b->data);
+			free(b->data);
 			continue;
 		}
 		uint64_t from = MAX(start, off), to = MIN(stop, end);
@@ -459,7 +459,7 @@ pool_buf_dirty(struct pool_tx *tx, struct pool_buf *b)
 	struct fake_block *f = block_make(b->obj, b->block);
 	uint8_t *moved = fake_alloc(b->obj->block_bytes);
 	memcpy(moved, f->data, b->obj->block_bytes);
-	mem_free(f->data);
+	free(f->data);
 	f->data = moved;
 	return moved;
 }
@@ -467,5 +467,5 @@ pool_buf_dirty(struct pool_tx *tx, struct pool_buf *b)
 void
 pool_buf_release(struct pool_buf *b)
 {
-	mem_free(b);
+	free(b);
 }

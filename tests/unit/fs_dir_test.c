@@ -14,7 +14,7 @@ struct model {
 	struct pool_tx *tx;
 	uint64_t *key; /* 0 = not there */
 	uint32_t names, alive;
-	uint64_t mask;
+	uint32_t bits;
 	uint32_t rounds;
 };
 
@@ -121,7 +121,7 @@ model_run(void *arg)
 	struct model *m = arg;
 	rig_open(&m->rig);
 	fakepool_set_parking(m->rig.pool, false);
-	m->rig.ds->hash_mask = m->mask;
+	m->rig.ds->hash_bits = m->bits;
 	m->key = mem_zalloc_array(m->names, sizeof(*m->key));
 	ASSERT(m->key != NULL);
 	struct pool_need need = {0};
@@ -155,9 +155,9 @@ model_run(void *arg)
 }
 
 static void
-run_model(uint32_t names, uint32_t rounds, uint64_t mask, uint64_t seed)
+run_model(uint32_t names, uint32_t rounds, uint32_t bits, uint64_t seed)
 {
-	struct model m = {.names = names, .rounds = rounds, .mask = mask};
+	struct model m = {.names = names, .rounds = rounds, .bits = bits};
 	struct rt_options opt = unit_rt(true, 1, seed);
 	CU_ASSERT(rt_run(&opt, model_run, &m) == 0);
 	CU_ASSERT(mem_live_count() == 0);
@@ -166,7 +166,7 @@ run_model(uint32_t names, uint32_t rounds, uint64_t mask, uint64_t seed)
 static void
 test_model_large(void)
 {
-	run_model(100000, 300000, UINT64_MAX, unit_seed(1));
+	run_model(100000, 300000, DIR_HASH_BITS, unit_seed(1));
 }
 
 static void
@@ -174,7 +174,7 @@ test_model_small(void)
 {
 	uint64_t seed = unit_seed(2);
 	for (uint64_t i = 0; i < 20; i++) {
-		run_model(700, 3000, UINT64_MAX, seed + i);
+		run_model(700, 3000, DIR_HASH_BITS, seed + i);
 	}
 }
 
@@ -182,9 +182,10 @@ static void
 test_collisions(void)
 {
 	uint64_t seed = unit_seed(3);
-	run_model(600, 3000, 0, seed);
-	run_model(2000, 8000, 0xff, seed + 1);
-	run_model(3000, 12000, (uint64_t)0xff << 55, seed + 2);
+	run_model(600, 3000, 1, seed);
+	run_model(2000, 8000, 8, seed + 1);
+	run_model(3000, 12000, 13, seed + 2);
+	run_model(3000, 12000, 31, seed + 3);
 }
 
 /* ---- listing while deleting and creating (B04) ---- */
