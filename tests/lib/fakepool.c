@@ -104,6 +104,7 @@ pool_new(const char *name)
 	struct pool *p = fake_alloc(sizeof(*p));
 	(void)snprintf(p->name, sizeof(p->name), "%s", name);
 	list_init(&p->datasets);
+	list_init(&p->blobs);
 	p->txg = 4;
 	p->next_guid = 0x1000;
 	return p;
@@ -128,6 +129,7 @@ fakepool_free(struct pool *p)
 	for (uint64_t i = 0; i < p->log_count; i++) {
 		fake_record_free(p->log[i]);
 	}
+	fake_blobs_free(p);
 	free(p->log);
 	free(p);
 }
@@ -140,6 +142,7 @@ fakepool_clone(struct pool *p)
 	c->txg = ++p->txg;
 	c->next_guid = p->next_guid;
 	c->base_records = p->log_count;
+	fake_blobs_clone(c, p);
 	list_for_each(it, &p->datasets)
 	{
 		const struct pool_ds *ds = list_entry(it, struct pool_ds, link);

@@ -16,6 +16,7 @@ struct fake_record {
 struct pool {
 	char name[POOL_NAME_MAX + 1];
 	struct list datasets; /* pool_ds.link, by path */
+	struct list blobs;
 	uint64_t txg, next_guid, base_records;
 	struct fake_record **log;
 	uint64_t log_count, log_cap;
@@ -78,5 +79,7 @@ struct pool_obj *fake_obj_clone(struct pool_ds *ds, const struct pool_obj *o);
 void fake_log_append(struct pool *p, struct fake_record *r);
 void fake_record_free(struct fake_record *r);
 void *fake_alloc(size_t len);
+void fake_blobs_free(struct pool *p);
+void fake_blobs_clone(struct pool *to, struct pool *from);
 
 #endif
