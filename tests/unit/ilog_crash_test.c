@@ -9,10 +9,19 @@
  * acknowledged record which that root lacks, and ends no earlier than the last acknowledged one;
  * twice the same.
  *
+ * Imports are cut too, at their repairs, and one side of several may have rotted.
+ *
  * Each deliberate bug of the room must turn a run red within a bounded number of seeds.
  */
 #include "tests/lib/ilog_rig.h"
 
+#if defined(__SANITIZE_THREAD__)
+#define CRASH_SEEDS 10u
+#elif defined(__SANITIZE_ADDRESS__)
+#define CRASH_SEEDS 25u
+#else
+#define CRASH_SEEDS 60u
+#endif
 #define CRASH_RECORDS_MAX 60000u
 #define CRASH_APPENDERS 12u
 #define CRASH_ROOTS 3u
@@ -25,7 +34,7 @@ struct root {
 struct world {
 	struct rig rig;
 	uint64_t seed;
-	bool faulty, keep_sides, big;
+	bool faulty, big;
 	/* what the owner knows of this epoch */
 	uint64_t acked_seq, last_seq;
 	uint64_t txg_of[CRASH_RECORDS_MAX]; /* by seq */
@@ -38,7 +47,7 @@ struct world {
 	struct waitgroup wg;
 	uint32_t without;
 	const char *fault; /* what the oracle objects to */
-	unsigned cuts;
+	unsigned cuts, import_cuts;
 	uint64_t digest;
 };
 
@@ -175,6 +184,7 @@ life_write(void *arg)
 	w->roots[0] = (struct root){.txg = 0};
 	ilog_tail(w->log, 0, &w->roots[0].pos);
 	wg_init(&w->wg);
+	w->rig.lost_takes_ns = pick(2) == 0 ? pick(5000000) : 0;
 	kb_sim_crash_after_writes(1 + pick(pick(4) == 0 ? 2500 : 300));
 	wg_add(&w->wg, CRASH_APPENDERS + 1);
 	for (unsigned i = 0; i < CRASH_APPENDERS; i++) {
@@ -248,6 +258,15 @@ life_replay(void *arg)
 	w->digest = seen.digest ^ seen.count;
 }
 
+/* The import itself is cut, at one of its repairs. */
+static void
+life_replay_cut(void *arg)
+{
+	kb_sim_crash_after_writes(1 + pick(3));
+	life_replay(arg);
+	kb_sim_crash_after_writes(0);
+}
+
 static int
 life(struct world *w, fiber_fn *fn, uint64_t salt)
 {
@@ -274,10 +293,30 @@ missing_sides(const struct world *w, uint64_t salt)
 	uint32_t in = ~w->rig.out & ((1u << w->rig.sides) - 1);
 	unsigned one = (unsigned)(salt % w->rig.sides);
 
-	if (w->keep_sides || salt % 3 == 0 || (in & 1u << one) == 0) {
+	if (salt % 3 == 0 || (in & 1u << one) == 0) {
 		return 0;
 	}
 	return in & ~(1u << one);
+}
+
+/* One of several sides, all of them there, has rotted here and there. */
+static void
+rot_one(struct world *w, uint64_t salt)
+{
+	uint32_t in = ~w->rig.out & ((1u << w->rig.sides) - 1);
+	unsigned side = (unsigned)(salt % w->rig.sides);
+
+	if (w->without != 0 || (in & 1u << side) == 0 || (in & (in - 1)) == 0) {
+		return;
+	}
+	for (unsigned i = 0; i < salt % 9; i++) {
+		uint64_t off = w->roots[i % w->root_count].pos.off_bytes / SECTOR_BYTES +
+			       (salt >> (8 + i)) % 100;
+
+		off %= w->rig.ring_bytes / SECTOR_BYTES;
+		kb_sim_rot_range(
+		    w->rig.media[side], RIG_OFF + off * SECTOR_BYTES, SECTOR_BYTES, salt + i);
+	}
 }
 
 /* NULL or what is wrong. */
@@ -303,6 +342,15 @@ epoch_run(struct world *w, unsigned nth)
 	if (w->root_count == 0) {
 		return NULL; /* cut before there was a log, or not at all */
 	}
+	rot_one(w, (w->seed + salt) * 0xd1342543de82ef95ull >> 20);
+	if ((w->seed + nth) % 3 == 0) {
+		err = life(w, life_replay_cut, salt + 2);
+		kb_sim_crash_after_writes(0);
+		if (err == -ERR_CRASHED) {
+			w->import_cuts++;
+			rig_power_cut(&w->rig, w->seed + salt + 2);
+		}
+	}
 	err = life(w, life_replay, salt + 1);
 	if (err != 0 || w->fault != NULL) {
 		return w->fault != NULL ? w->fault : "the replaying life ended badly";
@@ -321,14 +369,13 @@ epoch_run(struct world *w, unsigned nth)
 }
 
 static const char *
-seed_run(uint64_t seed, bool faulty, bool keep_sides)
+seed_run(uint64_t seed, bool faulty)
 {
 	struct world *w = &world;
 	const char *wrong = NULL;
 
 	w->seed = seed;
 	w->faulty = faulty;
-	w->keep_sides = keep_sides;
 	w->big = seed % 2 == 1;
 	w->fault = NULL;
 	bug_set_buggify(seed % 3 == 0 ? 0 : 50);
@@ -348,7 +395,7 @@ static void
 seeds(uint64_t base, unsigned count, bool faulty)
 {
 	for (unsigned i = 0; i < count; i++) {
-		const char *wrong = seed_run(base + i, faulty, false);
+		const char *wrong = seed_run(base + i, faulty);
 
 		if (wrong != NULL) {
 			printf("\n    seed %llu: %s ", (unsigned long long)(base + i), wrong);
@@ -356,21 +403,22 @@ seeds(uint64_t base, unsigned count, bool faulty)
 			return;
 		}
 	}
-	printf("%u cuts ", world.cuts);
+	printf("%u cuts, %u of imports ", world.cuts, world.import_cuts);
 	CU_ASSERT(world.cuts > count);
-	world.cuts = 0;
+	CU_ASSERT(world.import_cuts > 0);
+	world.cuts = world.import_cuts = 0;
 }
 
 static void
 crash_healthy(void)
 {
-	seeds(unit_seed(1), 60, false);
+	seeds(unit_seed(1), CRASH_SEEDS, false);
 }
 
 static void
 crash_faulty(void)
 {
-	seeds(unit_seed(1000), 60, true);
+	seeds(unit_seed(1000), CRASH_SEEDS, true);
 }
 
 #ifdef AGATE_DEBUG
@@ -382,7 +430,7 @@ bug_is_noticed(const char *name)
 
 	bug_set_deliberate(name);
 	for (uint64_t seed = 2000; seed < 2120 && wrong == NULL; seed++) {
-		wrong = seed_run(seed, true, false);
+		wrong = seed_run(seed, true);
 	}
 	bug_set_deliberate(NULL);
 	printf("\n    %s: %s ", name, wrong == NULL ? "went unnoticed" : wrong);
