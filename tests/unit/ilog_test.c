@@ -306,6 +306,80 @@ full(void)
 	rig_fini(&rig);
 }
 
+static void
+reserve_big_fiber(void *arg)
+{
+	struct ilog_reservation r = {.bytes = 0};
+
+	CU_ASSERT_EQUAL(ilog_reserve(arg, 1u << 20, 1, RT_FOREVER, &r), 0);
+	ilog_unreserve(arg, &r);
+}
+
+/* Records that nobody commits don't hold their space for ever when somebody waits for it. */
+static void
+uncommitted_fiber(void *arg UNUSED)
+{
+	struct ilog *l = start();
+	struct ilog_reservation r = {.bytes = 0};
+	struct ilog_record rec = {.type = 1, .txg = 1, .len_bytes = 1u << 20};
+	const struct ilog_seg seg = {payload_buf, 1u << 20};
+
+	CU_ASSERT_EQUAL(ilog_reserve(l, 1u << 20, 1, RT_FOREVER, &r), 0);
+	CU_ASSERT_EQUAL(fiber_spawn(1, FIBER_SYNC, "reserve", reserve_big_fiber, l), 0);
+	fiber_sleep(NSEC_PER_MSEC);
+	CU_ASSERT_EQUAL(atomic_load(&l->reserve_waiters), 1);
+	CU_ASSERT_EQUAL(ilog_append(l, &r, &rec, &seg, 1), 0);
+	ilog_trim(l, 1);
+	fiber_sleep(NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(atomic_load(&l->reserve_waiters), 0);
+	CU_ASSERT_EQUAL(atomic_load(&l->claimed_bytes), 0);
+	ilog_trim(l, 1);
+	stop(l);
+}
+
+static void
+uncommitted(void)
+{
+	CU_ASSERT(rig_init(&rig, 1, ILOG_REGION_BYTES_MIN));
+	in_sim(uncommitted_fiber, 25);
+	rig_fini(&rig);
+}
+
+static void
+put_fiber(void *arg)
+{
+	CU_ASSERT_EQUAL(put(arg, 1, 1, 100), 0);
+}
+
+/* What is with the drives is not trimmed from under them. */
+static void
+trim_unacked_fiber(void *arg UNUSED)
+{
+	struct kb_sim_faults slow = {
+	    .latency_ns_min = NSEC_PER_SEC, .latency_ns_max = NSEC_PER_SEC};
+	struct ilog *l = start();
+
+	kb_sim_set_faults(rig.media[0], &slow);
+	CU_ASSERT_EQUAL(fiber_spawn(1, FIBER_REQUEST, "put", put_fiber, l), 0);
+	fiber_sleep(NSEC_PER_SEC / 2);
+	CU_ASSERT_EQUAL(l->head.batch_seq, 2);
+	ilog_trim(l, 1);
+	CU_ASSERT_EQUAL(l->tail.batch_seq, 1);
+	CU_ASSERT_EQUAL(atomic_load(&l->claimed_bytes), SECTOR_BYTES);
+	fiber_sleep(NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(l->tail.batch_seq, 2);
+	CU_ASSERT_EQUAL(atomic_load(&l->claimed_bytes), 0);
+	stop(l);
+}
+
+static void
+trim_unacked(void)
+{
+	CU_ASSERT(rig_init(&rig, 1, ILOG_REGION_BYTES_MIN));
+	in_sim(trim_unacked_fiber, 26);
+	rig_fini(&rig);
+}
+
 /* What was reserved can always be appended, however the records are cut and batched. */
 static void
 worst_fiber(void *arg UNUSED)
@@ -826,7 +900,9 @@ static const struct unit_test tests[] = {
     {"basic", basic},
     {"laps", laps},
     {"trim", trim},
+    {"trim_unacked", trim_unacked},
     {"full", full},
+    {"uncommitted", uncommitted},
     {"worst_case", worst_case},
     {"refuse", refuse},
     {"group_commit", group_commit},
