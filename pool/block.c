@@ -41,6 +41,7 @@ block_record(struct pool *p, uint64_t txg, const struct bp_addr *a, uint32_t sto
 	    .stored_bytes = stored_bytes,
 	    .logical_bytes = ALIGN_UP(stored_bytes, SECTOR_BYTES),
 	    .cksum = kind,
+	    .compress = stored_bytes % SECTOR_BYTES != 0 ? BP_COMPRESS_LZ4 : BP_COMPRESS_OFF,
 	    .type = OBJ_GANG,
 	};
 	struct bp bp = {.birth = le64_of(txg), .phys_birth = le64_of(txg)};

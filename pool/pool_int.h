@@ -11,6 +11,7 @@ struct cache;     /* cache.c */
 struct codec;     /* codec.c */
 struct txgs;      /* txg.c */
 struct datasets;  /* dataset.c */
+struct objects;   /* object.c */
 struct pool_log_state; /* log.c */
 struct heartbeat; /* heartbeat.c */
 
@@ -24,6 +25,7 @@ struct pool {
 	struct codec *codec;
 	struct txgs *txgs;
 	struct datasets *datasets; /* the MOS and all datasets */
+	struct objects *objects;
 	struct pool_log_state *log;
 	struct heartbeat *heartbeat; /* create/import start it, export stops it */
 	char name[POOL_NAME_MAX + 1];

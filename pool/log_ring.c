@@ -1,0 +1,284 @@
+/*
+ * log_ring.c - which ring the log is in, and since when it may be relied on.
+ *
+ * A ring is used in one epoch. Before anything is acknowledged by it, LOG_ROOTS committed roots
+ * name it, so that falling back by one or two roots still finds it; the syncing fiber commits them
+ * one after the other. From then on the transactions of the next txg (on_txg) use it. What was done
+ * in txgs before on_txg has no record, so an acknowledgement by the ring also waits until those
+ * have landed (pool_commit).
+ *
+ * When a ring has failed for good nothing is appended or acknowledged by it any more: whoever
+ * waits, waits for the txg. The syncing fiber makes the in-pool ring, in a new epoch, and the same
+ * begins anew.
+ *
+ * A side that is lost is made durable as out (labels, then the last uberblock again with the new
+ * config_txg) before the ring acknowledges anything without it.
+ */
+#include "pool/pool_log.h"
+
+#define SIDE_LOST_TRIES 3u
+
+static void
+log_use_nothing(struct pool_log_state *s)
+{
+	atomic_store(&s->on_txg, UINT64_MAX);
+}
+
+int
+log_open(struct pool *p)
+{
+	struct pool_log_state *s = mem_zalloc(sizeof(*s));
+
+	if (s == NULL) {
+		return -ENOMEM;
+	}
+	s->p = p;
+	spin_init(&s->lock);
+	for (unsigned i = 0; i < TXG_SLOTS; i++) {
+		list_init(&s->deferred[i]);
+	}
+	log_use_nothing(s);
+	s->epoch = le64_get(p->ub.log_epoch);
+	s->replaying = le64_get(p->ub.txg) != 0;
+	s->old_guid = p->ub.log_guid;
+	s->old_position.epoch = s->epoch;
+	s->old_position.batch_seq = le64_get(p->ub.log_batch);
+	s->old_position.off_bytes = le64_get(p->ub.log_off);
+	s->floor = le64_get(p->ub.log_floor);
+	s->replayed = le64_get(p->ub.log_replayed);
+	p->log = s;
+	return 0;
+}
+
+void
+log_close(struct pool *p)
+{
+	struct pool_log_state *s = p->log;
+
+	if (s == NULL) {
+		return;
+	}
+	if (atomic_load(&s->ring) != NULL) {
+		ilog_destroy(atomic_load(&s->ring));
+	}
+	while (s->retired_count > 0) {
+		ilog_destroy(s->retired[--s->retired_count]);
+	}
+	mem_free(s);
+	p->log = NULL;
+}
+
+uint64_t
+log_ring_bytes(struct pool *p)
+{
+	bool has_drives = false;
+
+	for (uint32_t i = 0; i < p->v.drive_count; i++) {
+		has_drives = has_drives || p->v.drives[i].role == DRIVE_ROLE_LOG;
+	}
+	return vdev_log_ring_bytes(&p->v, !has_drives);
+}
+
+/* ---- a side is lost ---- */
+
+int
+log_membership_write(struct pool *p)
+{
+	struct uberblock *ub = pool_must_alloc(sizeof(*ub));
+	bool changed = true;
+	int err = 0;
+
+	for (unsigned i = 0; err == 0 && changed && i < SIDE_LOST_TRIES; i++) {
+		changed = false;
+		err = vdev_write_labels(&p->v, vdev_next_config(&p->v));
+		if (err == 0 && le64_get(p->ub.txg) != 0) {
+			*ub = p->ub;
+			ub->config_txg = le64_of(p->v.config_txg);
+			err = uber_write(&p->v, ub, &changed);
+		}
+		if (err == 0) {
+			p->ub.config_txg = le64_of(p->v.config_txg);
+		}
+	}
+	mem_free(ub);
+	return err == 0 && changed ? -EIO : err;
+}
+
+static int
+side_lost(void *arg, unsigned side)
+{
+	struct pool_log_state *s = arg;
+	struct pool *p = s->p;
+	int err = 0;
+
+	mutex_lock(&p->config_lock);
+	for (uint32_t i = 0; i < p->v.drive_count; i++) {
+		struct vdev_drive *d = &p->v.drives[i];
+
+		if (d->kb != NULL && d->kb == s->cfg.sides[side].drive &&
+		    d->state == DRIVE_STATE_ONLINE) {
+			log_warn("log_side_out pool=%s side=%u", p->name, side);
+			vdev_drive_out(&p->v, d, DRIVE_STATE_FAULTED, p->v.committed_txg + 1);
+		}
+	}
+	err = log_membership_write(p);
+	mutex_unlock(&p->config_lock);
+	return err;
+}
+
+/* ---- a new ring ---- */
+
+static int
+ring_make(struct pool_log_state *s, bool in_pool, struct ilog **out)
+{
+	struct pool *p = s->p;
+	struct ilog_config cfg;
+	uint64_t epoch =
+	    s->epoch + 1 + (rt_random_u64() >> 40); /* an abandoned future may have used the next */
+	int err;
+
+	mutex_lock(&p->config_lock);
+	err = vdev_log_config(&p->v, in_pool, epoch, &cfg);
+	mutex_unlock(&p->config_lock);
+	if (err != 0) {
+		return err;
+	}
+	cfg.side_lost = side_lost;
+	cfg.arg = s;
+	s->cfg = cfg;
+	err = ilog_create(&cfg, out);
+	if (err == 0) {
+		s->in_pool = in_pool;
+		s->epoch = epoch;
+		memcpy(s->guid.b, cfg.guid, sizeof(s->guid.b));
+	}
+	return err;
+}
+
+void
+log_ring_start(struct pool *p)
+{
+	struct pool_log_state *s = p->log;
+	struct ilog *ring = NULL, *old = atomic_load(&s->ring);
+	bool to_pool = old != NULL;
+
+	log_use_nothing(s);
+	if (old != NULL && s->retired_count < ARRAY_LEN(s->retired)) {
+		s->retired[s->retired_count++] = old;
+	} else if (old != NULL) {
+		return; /* all rings have failed: commits wait for their txg from now on */
+	}
+	if (to_pool || ring_make(s, false, &ring) != 0) {
+		if (ring_make(s, true, &ring) != 0) {
+			log_warn("log_none pool=%s", p->name);
+		}
+	}
+	s->roots_named = 0;
+	atomic_store(&s->ring, ring);
+	atomic_store(&s->failed, false);
+	s->replaying = false;
+}
+
+void
+log_note_failed(struct pool *p)
+{
+	if (!atomic_exchange(&p->log->failed, true)) {
+		log_error("log_failed pool=%s in_pool=%d", p->name, p->log->in_pool);
+		txg_want(p->txgs, txg_open(p->txgs));
+	}
+}
+
+bool
+log_wants_txg(struct pool *p)
+{
+	struct pool_log_state *s = p->log;
+
+	return atomic_load(&s->ring) != NULL && s->roots_named < LOG_ROOTS;
+}
+
+/* ---- with each root ---- */
+
+/* Until replay is over the roots go on naming the old ring, and how far of it they contain. */
+static void
+fill_replaying(struct pool_log_state *s, uint64_t txg, struct uberblock *ub)
+{
+	uint64_t seq = atomic_load(&s->p->txgs->replay_seq[TXG_SLOT(txg)]);
+
+	s->replayed = MAX(s->replayed, seq);
+	ub->log_guid = s->old_guid;
+	ub->log_epoch = le64_of(s->old_position.epoch);
+	ub->log_batch = le64_of(s->old_position.batch_seq);
+	ub->log_off = le64_of(s->old_position.off_bytes);
+	ub->log_floor = le64_of(DELIBERATE_BUG("pool-replay-floor-moves") ? txg : s->floor);
+	ub->log_replayed = le64_of(s->replayed);
+}
+
+void
+log_fill_uber(struct pool *p, uint64_t txg, uint32_t flags, struct uberblock *ub)
+{
+	struct pool_log_state *s = p->log;
+	struct ilog *ring = atomic_load(&s->ring);
+	struct ilog_position tail = {0};
+
+	if (s->replaying) {
+		fill_replaying(s, txg, ub);
+		return;
+	}
+	ub->flags = le32_of(le32_get(ub->flags) | flags);
+	if (ring != NULL) {
+		ilog_tail(ring, txg, &tail);
+	}
+	ub->log_guid = s->guid;
+	ub->log_epoch = le64_of(s->epoch);
+	ub->log_batch = le64_of(tail.batch_seq);
+	ub->log_off = le64_of(tail.off_bytes);
+	ub->log_floor = le64_of(txg);
+	ub->log_replayed = le64_of(0);
+}
+
+void
+log_committed(struct pool *p, uint64_t txg)
+{
+	struct pool_log_state *s = p->log;
+	struct ilog *ring = atomic_load(&s->ring);
+
+	log_drop_deferred(p, txg);
+	if (s->replaying) {
+		return;
+	}
+	if (atomic_load(&s->failed)) {
+		log_ring_start(p);
+		txg_want(p->txgs, txg_open(p->txgs));
+		return;
+	}
+	if (ring == NULL) {
+		return;
+	}
+	if (txg > 2) {
+		ilog_trim(ring, DELIBERATE_BUG("pool-log-trim-early") ? txg + 1 : txg - 2);
+	}
+	if (s->roots_named < LOG_ROOTS) {
+		s->roots_named++;
+		if (s->roots_named == LOG_ROOTS) {
+			atomic_store(&s->on_txg, txg_open(p->txgs) + 1);
+		} else {
+			txg_want(p->txgs, txg_open(p->txgs));
+		}
+	}
+}
+
+void
+pool_log_figures(
+    struct pool *p, uint64_t *out_ring_bytes, uint64_t *out_used_bytes, bool *out_in_pool)
+{
+	struct pool_log_state *s = p->log;
+	struct ilog *ring = s != NULL ? atomic_load(&s->ring) : NULL;
+	struct ilog_info info = {0};
+
+	if (ring != NULL) {
+		ilog_get_info(ring, &info);
+	}
+	*out_ring_bytes = info.ring_bytes;
+	*out_used_bytes = info.used_bytes;
+	*out_in_pool = ring != NULL && s->in_pool;
+}

@@ -1,0 +1,53 @@
+/* pool_log.h - the log as the rest of the engine sees it. Private to pool/. Theory: log.c, log_ring.c, replay.c. */
+#ifndef AGATE_POOL_POOL_LOG_H
+#define AGATE_POOL_POOL_LOG_H
+
+#include "pool/object.h"
+
+#define LOG_ROOTS 3u /* roots that must name a ring before anything is acknowledged by it */
+
+struct pool_log_state {
+	struct pool *p;
+	_Atomic(struct ilog *) ring;    /* the newest one; NULL: none could be made */
+	atomic_ullong on_txg;           /* transactions from this txg on use it; UINT64_MAX: none yet */
+	atomic_bool failed;             /* ring has failed; the syncing fiber makes another */
+	struct ilog *retired[2];        /* failed ones: somebody may still look at them */
+	uint32_t retired_count;
+	struct ilog_config cfg;         /* of ring */
+	bool in_pool;
+	struct guid guid;
+	uint64_t epoch;
+	uint32_t roots_named;           /* committed roots that name ring */
+
+	/* replay: what the roots say until it is over */
+	bool replaying;
+	struct guid old_guid;
+	struct ilog_position old_position;
+	uint64_t floor, replayed;
+	atomic_ullong delivering;       /* seq of the record being redone */
+
+	struct spin lock;
+	struct list deferred[TXG_SLOTS]; /* pool_obj.deferred_link */
+};
+
+int log_open(struct pool *p) WARN_UNUSED;   /* reads p->ub; makes no ring yet */
+void log_close(struct pool *p) MAY_PARK;
+/* A new ring in a new epoch, used once LOG_ROOTS roots name it. Without a ring commits wait for their txg. */
+void log_ring_start(struct pool *p) MAY_PARK;
+uint64_t log_ring_bytes(struct pool *p);
+
+int log_reserve(struct pool_tx *tx, const struct pool_need *need) WARN_UNUSED MAY_PARK;
+void log_unreserve(struct pool_tx *tx);
+/* tx knows its txg now: may it use the ring? */
+void log_tx_joined(struct pool_tx *tx);
+void log_replay_joined(struct pool_tx *tx);
+int log_membership_write(struct pool *p) WARN_UNUSED MAY_PARK; /* config_lock held */
+void log_note_failed(struct pool *p);
+
+/* On the syncing fiber. flags: UBER_CLEAN, set unless there are records to replay. */
+void log_fill_uber(struct pool *p, uint64_t txg, uint32_t flags, struct uberblock *ub);
+void log_committed(struct pool *p, uint64_t txg) MAY_PARK;
+void log_drop_deferred(struct pool *p, uint64_t txg) MAY_PARK;
+bool log_wants_txg(struct pool *p);
+
+#endif

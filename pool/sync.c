@@ -1,0 +1,151 @@
+/*
+ * sync.c - one pass: everything of a txg, then the root.
+ *
+ * The order is what makes a root trustworthy (README invariants 2 and 5): every block is written;
+ * all drives are flushed; a change of membership that this txg relies on is in the labels; only
+ * then the uberblock, with FUA. A step that fails for lack of drives suspends the pool and is
+ * repeated until they return: the flush too, since raidz counts a drive whose flush failed as out,
+ * and what the others have is flushed by the next try.
+ */
+#include "pool/dataset.h"
+#include "pool/pool_log.h"
+
+#define RETRY_NS (200 * NSEC_PER_MSEC)
+
+/* 0: try again; -EIO: the pool closes. */
+static int
+suspend_wait(struct pool *p, const char *reason)
+{
+	if (!atomic_exchange(&p->suspended, true)) {
+		log_error("pool_suspended pool=%s reason=%s", p->name, reason);
+		txg_wake_all(p->txgs);
+	}
+	if (atomic_load(&p->closing)) {
+		return -EIO;
+	}
+	fiber_sleep(RETRY_NS);
+	return 0;
+}
+
+static void
+resume(struct pool *p)
+{
+	if (atomic_exchange(&p->suspended, false)) {
+		log_notice("pool_resumed pool=%s", p->name);
+	}
+}
+
+/* Under config_lock. */
+static void
+uber_fill(struct pool *p, uint64_t txg, uint32_t flags, struct uberblock *ub)
+{
+	ub->magic = le64_of(UBER_MAGIC);
+	ub->version = le32_of(POOL_FORMAT_VERSION);
+	ub->flags = le32_of(0);
+	ub->pool_guid = p->v.pool_guid;
+	ub->timeline = le64_of(p->timeline);
+	ub->txg = le64_of(txg);
+	ub->time = le64_of(rt_wall_ns());
+	ub->config_txg = le64_of(p->v.config_txg);
+	ub->host_id = le64_of(p->host_id);
+	ub->heartbeat = le64_of(le64_get(p->ub.heartbeat) + 1);
+	memcpy(ub->host_name, p->host_name, sizeof(ub->host_name));
+	ub->root = p->datasets->mos->root;
+	space_fill_uber(p->space, txg, ub);
+	log_fill_uber(p, txg, flags, ub);
+}
+
+/* Under config_lock: flush, labels if need be, uberblock; again while membership changes under it.
+ */
+static int
+commit_once(struct pool *p, uint64_t txg, uint32_t flags)
+{
+	bool changed = atomic_exchange(&p->config_dirty, false);
+	struct uberblock *ub = pool_must_alloc(sizeof(*ub));
+	int err = 0;
+
+	if (!DELIBERATE_BUG("pool-skip-flush")) {
+		bool lost = false;
+
+		err = vdev_flush_all(&p->v, &lost);
+		changed = changed || lost;
+	}
+	while (err == 0) {
+		bool lost = false;
+
+		if (changed) {
+			err = vdev_write_labels(&p->v, vdev_next_config(&p->v));
+			if (err != 0) {
+				break;
+			}
+		}
+		uber_fill(p, txg, flags, ub);
+		err = uber_write(&p->v, ub, &lost);
+		if (err != 0 || !lost) {
+			break;
+		}
+		changed = true;
+	}
+	if (err == 0) {
+		p->ub = *ub;
+	} else {
+		atomic_store(&p->config_dirty, changed);
+	}
+	mem_free(ub);
+	return err;
+}
+
+static int
+commit(struct pool *p, uint64_t txg, uint32_t flags)
+{
+	for (;;) {
+		int err;
+
+		mutex_lock(&p->config_lock);
+		err = commit_once(p, txg, flags);
+		mutex_unlock(&p->config_lock);
+		if (err == 0 || suspend_wait(p, "commit") != 0) {
+			return err;
+		}
+	}
+}
+
+static int
+maplog_write(struct pool *p, uint64_t txg)
+{
+	struct bp tail;
+	int err = space_sync_log(p->space, txg, &tail);
+
+	while (err != 0 && suspend_wait(p, "maplog") == 0) {
+		err = space_sync_log(p->space, txg, &tail);
+	}
+	return err;
+}
+
+int
+sync_txg(struct pool *p, uint64_t txg, uint32_t flags)
+{
+	struct pool_ds *mos = p->datasets->mos;
+	struct pool_tx tx;
+	struct bp root;
+	int err;
+
+	tx_init_syncing(&tx, mos, txg);
+	atomic_store(&p->txgs->background, false);
+	err = datasets_sync(p, &tx);
+	err = err != 0 ? err : space_sync_fold(p->space, &tx);
+	if (err == 0 && DELIBERATE_BUG("pool-uberblock-before-data")) {
+		err = commit(p, txg, flags);
+	}
+	err = err != 0 ? err : ds_sync(mos, txg, &root);
+	err = err != 0 ? err : maplog_write(p, txg);
+	err = err != 0 ? err : commit(p, txg, flags);
+	if (err != 0) {
+		log_error("txg_abandoned pool=%s txg=%llu err=%s", p->name, (unsigned long long)txg,
+		    err_str(err));
+		return err;
+	}
+	resume(p);
+	space_committed(p->space, txg);
+	return 0;
+}

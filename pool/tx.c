@@ -1,0 +1,220 @@
+/*
+ * tx.c - transactions: what is promised before the first lock is taken.
+ *
+ * pool_tx_begin reserves, in this order: dirty memory (waits while the pool has too much of it),
+ * raw space (refuses; before that it forces txgs, because space may be about to come back), log
+ * space (waits until the ring is trimmed), and then joins the open txg. Each buffer that becomes
+ * dirty moves from the promise to the txg's own account; pool_tx_end gives the rest back.
+ */
+#include "pool/dataset.h"
+#include "pool/pool_log.h"
+#include "pool/txg.h"
+
+#define THROTTLE_PERCENT 60u
+#define THROTTLE_STEP_NS (200 * NSEC_PER_USEC)
+#define THROTTLE_NS_MAX (100 * NSEC_PER_MSEC)
+#define DIRTY_WAIT_NS (100 * NSEC_PER_MSEC)
+#define NOSPC_TXGS 3u
+#define SPACE_RECORD_BYTES (16u * KIB) /* what a need is taken to consist of: dear enough */
+#define LOG_FULL_PERCENT 50u
+
+static uint64_t
+dirty_total(struct txgs *t)
+{
+	uint64_t sum = atomic_load_explicit(&t->reserved_bytes, memory_order_relaxed);
+
+	for (unsigned i = 0; i < TXG_SLOTS; i++) {
+		sum += atomic_load_explicit(&t->dirty_bytes[i], memory_order_relaxed);
+	}
+	return sum;
+}
+
+/* Slower and slower from THROTTLE_PERCENT on, and at the limit until a txg has landed. */
+static int
+dirty_reserve(struct pool *p, uint32_t bytes)
+{
+	struct txgs *t = p->txgs;
+	uint64_t limit = t->dirty_limit;
+	uint64_t start = limit * THROTTLE_PERCENT / 100;
+	uint64_t total = dirty_total(t);
+
+	while (total > 0 && total + bytes > limit) {
+		if (atomic_load(&p->suspended) || atomic_load(&p->closing)) {
+			return -ERR_SUSPENDED;
+		}
+		txg_want(t, txg_open(t));
+		mutex_lock(&t->mu);
+		if (dirty_total(t) + bytes > limit) {
+			(void)cond_wait_until(
+			    &t->committed_cond, &t->mu, rt_now_ns() + DIRTY_WAIT_NS);
+		}
+		mutex_unlock(&t->mu);
+		total = dirty_total(t);
+	}
+	if (total > start && total < limit) {
+		fiber_sleep(
+		    MIN(THROTTLE_STEP_NS * (total - start) / (limit - total), THROTTLE_NS_MAX));
+	}
+	atomic_fetch_add(&t->reserved_bytes, bytes);
+	return 0;
+}
+
+static int
+sectors_reserve(struct pool *p, uint64_t sectors, unsigned level)
+{
+	int err = space_reserve(p->space, sectors, level);
+
+	for (unsigned i = 0; err == -ENOSPC && i < NOSPC_TXGS; i++) {
+		int wait = txg_wait(p->txgs, txg_open(p->txgs));
+
+		if (wait != 0) {
+			return wait;
+		}
+		err = space_reserve(p->space, sectors, level);
+	}
+	return err;
+}
+
+static int
+tx_may_begin(struct pool_ds *ds)
+{
+	struct pool *p = ds->p;
+
+	if (p->readonly) {
+		return -EROFS;
+	}
+	if (atomic_load_explicit(&p->suspended, memory_order_relaxed) ||
+	    atomic_load_explicit(&p->closing, memory_order_relaxed)) {
+		return -ERR_SUSPENDED;
+	}
+	return atomic_load(&ds->destroyed) ? -ESTALE : 0;
+}
+
+static int
+tx_begin_level(struct pool_ds *ds, const struct pool_need *need, unsigned level, bool log,
+    struct pool_tx **out)
+{
+	struct pool *p = ds->p;
+	struct pool_tx *tx;
+	int err = tx_may_begin(ds);
+
+	if (err != 0) {
+		return err;
+	}
+	tx = mem_zalloc(sizeof(*tx));
+	if (tx == NULL) {
+		return -ENOMEM;
+	}
+	tx->p = p;
+	tx->ds = ds;
+	tx->reactor = rt_reactor_self();
+	tx->need_bytes = need->dirty_bytes;
+	tx->need_sectors = space_sectors_for(p, need->dirty_bytes, SPACE_RECORD_BYTES);
+	err = dirty_reserve(p, need->dirty_bytes);
+	if (err != 0) {
+		goto free_tx;
+	}
+	err = sectors_reserve(p, tx->need_sectors, level);
+	if (err != 0) {
+		goto undirty;
+	}
+	if (log) {
+		err = log_reserve(tx, need);
+		if (err != 0) {
+			goto unreserve;
+		}
+	}
+	txg_hold_open(p->txgs, tx->reactor, &tx->txg);
+	if (atomic_load(&ds->destroyed)) {
+		err = -ESTALE;
+		goto leave;
+	}
+	log_tx_joined(tx);
+	*out = tx;
+	return 0;
+leave:
+	txg_hold_drop(p->txgs, tx->reactor, tx->txg);
+	log_unreserve(tx);
+unreserve:
+	space_unreserve(p->space, tx->need_sectors);
+undirty:
+	atomic_fetch_sub(&p->txgs->reserved_bytes, need->dirty_bytes);
+free_tx:
+	mem_free(tx);
+	return err;
+}
+
+int
+pool_tx_begin(struct pool_ds *ds, const struct pool_need *need, struct pool_tx **out)
+{
+	return tx_begin_level(ds, need, need->frees ? 1 : 0, true, out);
+}
+
+int
+pool_tx_begin_replay(struct pool_ds *ds, const struct pool_need *need, struct pool_tx **out)
+{
+	int err = tx_begin_level(ds, need, 2, false, out);
+
+	if (err == 0) {
+		log_replay_joined(*out);
+	}
+	return err;
+}
+
+void
+txg_count_dirty(struct pool_tx *tx, uint32_t bytes)
+{
+	struct txgs *t = tx->p->txgs;
+
+	atomic_fetch_add(&t->dirty_bytes[TXG_SLOT(tx->txg)], bytes);
+	if (!tx->syncing) {
+		tx->dirtied_bytes += bytes;
+		tx->dirtied_sectors += space_sectors_for(tx->p, bytes, bytes);
+	}
+}
+
+/* The space of what became dirty stays reserved until the txg has landed. */
+static void
+tx_settle_space(struct pool_tx *tx)
+{
+	struct pool *p = tx->p;
+	uint64_t used = tx->dirtied_sectors;
+
+	if (used > tx->need_sectors) {
+		if (space_reserve(p->space, used - tx->need_sectors, 2) != 0) {
+			used = tx->need_sectors; /* past the point of refusal */
+		}
+	} else {
+		space_unreserve(p->space, tx->need_sectors - used);
+	}
+	atomic_fetch_add(&p->txgs->dirty_sectors[TXG_SLOT(tx->txg)], used);
+}
+
+void
+pool_tx_end(struct pool_tx *tx)
+{
+	struct txgs *t = tx->p->txgs;
+	uint64_t open_dirty = atomic_load(&t->dirty_bytes[TXG_SLOT(tx->txg)]);
+
+	atomic_fetch_sub(&t->reserved_bytes, tx->need_bytes);
+	tx_settle_space(tx);
+	if (open_dirty >= t->dirty_limit / 4 ||
+	    (tx->ring != NULL && ilog_fill_percent(tx->ring) > LOG_FULL_PERCENT)) {
+		txg_want(t, tx->txg);
+	}
+	log_unreserve(tx);
+	txg_hold_drop(t, tx->reactor, tx->txg);
+	mem_free(tx);
+}
+
+uint64_t
+pool_tx_txg(const struct pool_tx *tx)
+{
+	return tx->txg;
+}
+
+void
+tx_init_syncing(struct pool_tx *tx, struct pool_ds *ds, uint64_t txg)
+{
+	*tx = (struct pool_tx){.p = ds->p, .ds = ds, .txg = txg, .syncing = true};
+}

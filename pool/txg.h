@@ -1,0 +1,76 @@
+/* txg.h - transaction groups. Private to pool/. Theory: txg.c. */
+#ifndef AGATE_POOL_TXG_H
+#define AGATE_POOL_TXG_H
+
+#include "pool/pool_int.h"
+
+#define TXG_SLOTS 4u
+#define TXG_SLOT(txg) ((txg) & (TXG_SLOTS - 1))
+
+struct txg_holds {
+	atomic_uint n[TXG_SLOTS]; /* [r] raised and lowered by one reactor, read by the syncing fiber */
+	uint8_t pad[64 - TXG_SLOTS * sizeof(atomic_uint)];
+};
+
+struct txgs {
+	struct pool *p;
+	atomic_ullong open;       /* transactions join this one */
+	atomic_bool gate_closed;  /* quiescing: nobody joins */
+	atomic_ullong syncing;    /* 0 = none */
+	atomic_ullong committed;
+	atomic_ullong wanted;     /* every txg up to here is to be committed soon */
+	struct txg_holds *holds;  /* by reactor */
+	atomic_ullong first_use_ns[TXG_SLOTS]; /* 0 = nobody has joined yet */
+	atomic_ullong dirty_bytes[TXG_SLOTS];  /* buffers that became dirty */
+	atomic_ullong dirty_sectors[TXG_SLOTS]; /* reserved for them until the txg has landed */
+	atomic_ullong reserved_bytes; /* promised to transactions that have not ended */
+	uint64_t dirty_limit;
+	atomic_ullong replay_seq[TXG_SLOTS]; /* highest log record whose effect is in this txg */
+	struct mutex mu;
+	struct cond gate_cond;    /* the gate opened */
+	struct cond committed_cond; /* committed advanced, or the pool was suspended */
+	struct fiber *fiber;      /* the syncing one; NULL: not started */
+	struct waitgroup running;
+	atomic_bool stop;
+	atomic_bool background;   /* there is work left for the next txg: free queue, log switch */
+};
+
+struct pool_tx {
+	struct pool *p;
+	struct pool_ds *ds;
+	uint64_t txg;
+	unsigned reactor;
+	bool syncing;              /* made by the syncing fiber: no holds, no reservations */
+	struct ilog *ring;         /* where its records go; NULL: nowhere, whoever waits waits for the txg */
+	struct ilog_reservation log_space;
+	uint32_t log_overhead;     /* bytes of it that each record takes beside its payload */
+	uint32_t need_bytes;
+	uint64_t need_sectors;
+	uint64_t dirtied_bytes, dirtied_sectors;
+};
+
+int txgs_open(struct pool *p, uint64_t first_txg) WARN_UNUSED;
+int txgs_start(struct pool *p) WARN_UNUSED; /* the syncing fiber */
+void txgs_stop(struct pool *p) MAY_PARK;    /* commits what is open (unless closing), then ends the fiber */
+void txgs_close(struct pool *p);
+
+void txg_hold_open(struct txgs *t, unsigned reactor, uint64_t *out_txg) MAY_PARK;
+void txg_hold_drop(struct txgs *t, unsigned reactor, uint64_t txg);
+/* Ask for the commit of txg; never waits. */
+void txg_want(struct txgs *t, uint64_t txg);
+/* Parks until txg is committed. 0; -ERR_SUSPENDED. */
+int txg_wait(struct txgs *t, uint64_t txg) WARN_UNUSED MAY_PARK;
+uint64_t txg_open(struct txgs *t);
+uint64_t txg_committed(struct txgs *t);
+/* A buffer of so many bytes became dirty under tx. */
+void txg_count_dirty(struct pool_tx *tx, uint32_t bytes);
+/* Everybody who waits looks again. */
+void txg_wake_all(struct txgs *t);
+
+/* Transactions of the syncing fiber. */
+void tx_init_syncing(struct pool_tx *tx, struct pool_ds *ds, uint64_t txg);
+
+/* One pass: everything of txg, then the uberblock. flags: UBER_CLEAN. 0; -EIO: the pool closes. sync.c */
+int sync_txg(struct pool *p, uint64_t txg, uint32_t flags) WARN_UNUSED MAY_PARK;
+
+#endif
