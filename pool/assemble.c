@@ -257,6 +257,33 @@ name_missing(const struct vdevs *v, uint32_t set_index, char *out, size_t len)
 	}
 }
 
+/* Not a reason to refuse: what is written from now on is as safe as the missing drives leave it. */
+static void
+check_stale(
+    const struct vdevs *v, uint32_t set_index, uint32_t missing, struct pool_import_result *result)
+{
+	uint32_t stale = 0;
+	uint64_t from = UINT64_MAX, to = 0;
+
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		const struct vdev_drive *d = &v->drives[i];
+
+		if (d->role == DRIVE_ROLE_DATA && d->set_index == set_index && d->kb != NULL &&
+		    d->state == DRIVE_STATE_ONLINE && d->dirty_from != 0) {
+			stale++;
+			from = MIN(from, d->dirty_from);
+			to = MAX(to, d->dirty_to);
+		}
+	}
+	if (missing > 0 && missing + stale > raidz_tolerates(&v->sets[set_index].cfg)) {
+		(void)snprintf(result->why, sizeof(result->why),
+		    "set %u lacks %u drive(s) and %u more are stale: what was written in txgs %llu "
+		    "to %llu can't be "
+		    "read until they are back",
+		    set_index, missing, stale, (unsigned long long)from, (unsigned long long)to);
+	}
+}
+
 static int
 check_sets(const struct vdevs *v, struct pool_import_result *result)
 {
@@ -271,6 +298,7 @@ check_sets(const struct vdevs *v, struct pool_import_result *result)
 			    missing, v->sets[i].cfg.width, may, names);
 			return -EIO;
 		}
+		check_stale(v, i, missing, result);
 	}
 	return 0;
 }

@@ -333,6 +333,9 @@ space_record_alloc(struct space *s, uint64_t txg, const struct bp *bp)
 	int err = bp_decode(bp, s->set_count, &prop);
 
 	ASSERT(err == 0);
+	if (DELIBERATE_BUG("pool-alloc-unrecorded") && txg % 8 == 0) {
+		return;
+	}
 	for (uint32_t i = 0; i < bp_copies(bp); i++) {
 		const struct bp_addr *a = &bp->addr[i];
 		struct space_rec *r = record_push(s, txg);
@@ -362,6 +365,9 @@ space_record_alloc(struct space *s, uint64_t txg, const struct bp *bp)
 void
 space_free(struct space *s, uint64_t txg, const struct bp *bp)
 {
+	if (DELIBERATE_BUG("pool-free-unrecorded") && txg % 8 == 0) {
+		return;
+	}
 	for (uint32_t i = 0; i < bp_copies(bp); i++) {
 		const struct bp_addr *a = &bp->addr[i];
 		struct space_rec *r = record_push(s, txg);
