@@ -167,8 +167,7 @@ batch_written(struct ilog *l, struct ilog_batch *b)
 	ack_ready(l);
 }
 
-/* Fills in the header, the padding and the lengths of the segments. No lock; the copiers are done.
- */
+/* Fills in header, padding and lengths of the segments. No lock; the copiers are done. */
 static void
 batch_seal(struct ilog *l, struct ilog_batch *b, uint64_t tail_batch, uint64_t durable_batch)
 {

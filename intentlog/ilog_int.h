@@ -73,8 +73,7 @@ struct ilog_batch {
 	struct kb_seg segs[ILOG_CHUNKS_MAX]; /* buf [m] until closed, lengths [s] */
 };
 
-/* On the stack of a fiber that waits for space or for a batch. Who wakes it takes it off its list.
- */
+/* On the stack of a fiber that waits for space or a batch. Who wakes it takes it off its list. */
 struct ilog_waiter {
 	struct list link;
 	struct cond cond;
@@ -149,8 +148,7 @@ ilog_in_flight(const struct ilog *l)
 int ilog_config_check(const struct ilog_config *cfg) WARN_UNUSED;
 
 /* ---- ilog_append.c ---- */
-/* mu held, stays held. What was appended so far will be written, whether or not somebody commits.
- */
+/* mu held, stays held. What was appended so far will be written, even if nobody commits. */
 void ilog_close_open(struct ilog *l);
 
 /* ---- ilog_commit.c ---- */

@@ -31,8 +31,7 @@ scan_wants(const struct scan *sc, const struct ilog_batch_info *info)
 	       (sc->seek_seq != 0 && info->batch_seq == sc->seek_seq);
 }
 
-/* One sector of one side. Only batches that would change the outcome are read and verified whole.
- */
+/* One sector of one side. Only batches that would change the outcome are verified whole. */
 static void
 scan_sector(struct replay *r, unsigned side, uint64_t off, struct scan *sc)
 {
