@@ -49,7 +49,7 @@ const struct cli_verb cli_verbs[] = {
     {"share", "list", "Hj", 0, 0, "[-Hj]", "Shares and who may use them.", verb_share_list},
     {"disk", "list", "Hpj", 0, 0, "[-Hpj]", "Drives of this machine and what they are used for.",
 	verb_disk_list},
-    {"system", "status", "jp", 0, 0, "[-jp]", "The daemon: ports, memory, calls.",
+    {"system", "status", "Hjp", 0, 0, "[-Hjp]", "The daemon: ports, memory, calls.",
 	verb_system_status},
     {NULL, NULL, NULL, 0, 0, NULL, NULL, NULL},
 };
