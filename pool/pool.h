@@ -112,7 +112,8 @@ int pool_import(const struct pool_import_spec *spec, struct pool **out, struct p
  * pool_replay - deliver the records that the root lacks, in order, then start a new epoch. Between import and
  * the end of replay nothing else may change the pool. deliver redoes one record in a transaction of its own (tx from
  * pool_tx_begin_replay) and calls nothing of pool_log_*; progress is committed with the effect, so a
- * crash in the middle is repeated safely. Must be called once after every pool_import that isn't read-only. May park.
+ * crash in the middle is repeated safely. Must be called once after every pool_import that isn't read-only; on a pool just created, or
+ * replayed already, it does nothing. May park.
  */
 struct pool_record {
 	uint16_t type; /* the owner's, 1..0x7fff */

@@ -136,6 +136,10 @@ pool_replay(struct pool *p, pool_deliver_fn *deliver, void *arg, struct pool_rep
 	if (p->readonly) {
 		return -EROFS;
 	}
+	if (!p->log->replaying) {
+		*out = r.result; /* just created, or replayed before: starting a ring anew would leave this one */
+		return 0;
+	}
 	err = replay_ring(&r);
 	if (err != 0) {
 		return err;
