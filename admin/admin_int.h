@@ -1,9 +1,9 @@
 /*
  * admin_int.h - the private state of admin/: the engine's side of agated.
  *
- * Lock: adm->lock (RANK_ADMIN) is held by one command at a time that changes anything (pools coming
- * and going, datasets, shares). Commands that only look take it too, but for those that must answer
- * while another works: they read what nfsd/ and pool/ publish under their own locks.
+ * Lock: adm->lock (RANK_ADMIN) is held exclusively by a command that changes anything (pools coming
+ * and going, datasets, shares), and shared by those that only look. It guards pools[] and each
+ * pool's list of shares.
  */
 #ifndef AGATE_ADMIN_INT_H
 #define AGATE_ADMIN_INT_H
@@ -25,7 +25,7 @@ struct adm {
 	const struct adm_config *cfg; /* [c] */
 	int parent_fd;                /* [c] to the privileged parent; -1 = none */
 	struct mutex parent_lock;     /* RANK_LEAF: one request to the parent at a time */
-	struct mutex lock;
+	struct rwlock lock;
 	struct adm_pool pools[ADM_POOLS_MAX];
 	uint32_t pool_count;
 	struct nfsd *nfsd;
@@ -36,7 +36,7 @@ struct adm {
 	struct waitgroup sessions; /* the acceptor and every session */
 	struct spin session_guard;
 	struct list session_list; /* under session_guard */
-	uint32_t session_count;   /* under session_guard */
+	uint32_t session_count, guest_count; /* under session_guard; guests: not administrators */
 	uint64_t started_ns;
 	bool safe_mode;
 	char host_name[64];
@@ -57,12 +57,14 @@ void adm_fail_untouched(struct adm_error *e, const char *fmt, ...) PRINTF_LIKE(2
 void adm_fail_next(struct adm_error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* One command: args (borrowed, an object) to *out (a new reference; NULL = nothing to say).
- * adm->lock is held. */
+ * adm->lock is held as need says. */
 typedef int adm_command_fn(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
+/* Any local user may look; the rest is for administrators. */
+enum adm_need { ADM_LOOK, ADM_LOOK_PRIVILEGED, ADM_CHANGE };
 struct adm_command {
 	const char *name;
 	adm_command_fn *run;
-	bool changes; /* needs an administrator; else any local user may ask */
+	enum adm_need need;
 };
 extern const struct adm_command adm_pool_commands[], adm_fs_commands[], adm_share_commands[],
     adm_system_commands[];
@@ -76,18 +78,24 @@ struct adm_pool *adm_find_pool(struct adm *a, const char *name, size_t len);
 struct adm_pool *adm_pool_of(struct adm *a, const char *dataset, struct adm_error *e);
 int adm_add_pool(struct adm *a, struct pool *p, struct adm_error *e) MAY_PARK;
 void adm_guid_text(const struct guid *g, char out[33]);
+/* A JSON string of any bytes: what isn't UTF-8 is made so. */
+json_t *adm_text(const char *s);
 
 /* ---- drives.c ---- */
-/* "d0.img", "/dev/nvme0n1", "nvme0n1", a serial or a WWN: opened through the parent. */
-int drives_open(
-    struct adm *a, const char *name, struct kb_drive **out, struct adm_error *e) MAY_PARK;
+/* "d0.img", "/dev/nvme0n1", "nvme0n1", a serial or a WWN: opened through the parent. force: also one
+ * with somebody else's data on it. */
+int drives_open(struct adm *a, const char *name, bool force, struct kb_drive **out,
+    struct adm_error *e) MAY_PARK;
+/* By its path, without questions. */
+int drives_open_path(struct adm *a, const char *path, struct kb_drive **out) WARN_UNUSED MAY_PARK;
 /* Every drive of the machine (or of the configured image directory) that isn't in use by the
  * system, opened; close those not wanted. out is an array to mem_free. Drives of pools in service
  * are left out. */
 int drives_open_all(struct adm *a, struct kb_drive ***out, uint32_t *out_count) MAY_PARK;
 bool drives_in_service(struct adm *a, const char *id, const char **out_pool);
-/* May this drive become part of a new pool? */
-int drives_check_free(struct adm *a, struct kb_drive *d, bool force, struct adm_error *e) MAY_PARK;
+/* May this drive become part of a new pool? A spare may wait for several pools. */
+int drives_check_free(struct adm *a, struct kb_drive *d, bool as_spare, bool force,
+    struct adm_error *e) MAY_PARK;
 
 /* ---- imports.c ---- */
 /* Imports every complete pool found; used at start. */

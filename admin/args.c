@@ -62,11 +62,12 @@ adm_add_pool(struct adm *a, struct pool *p, struct adm_error *e)
 		return err;
 	}
 	a->pool_count++;
-	err = shares_load(a, ap, e);
-	if (err == 0) {
-		err = shares_publish(a, e);
+	/* a damaged list of shares doesn't keep the pool away: it is said, and only shares fail */
+	struct adm_error bad = {0};
+	if (shares_load(a, ap, &bad) != 0) {
+		log_error("shares-not-loaded pool=%s reason=\"%s\"", pool_name(p), bad.message);
 	}
-	return err;
+	return shares_publish(a, e);
 }
 
 void

@@ -166,6 +166,16 @@ fs_names(struct adm *a, json_t *args, bool recursive, json_t **out, struct adm_e
 }
 
 static int
+fs_prop_failed(const char *name, const char *prop, int err, struct adm_error *e)
+{
+	if (err == -ENOENT || prop == NULL) {
+		adm_fail_next(e, "'fs get all %s' shows the properties.", name);
+		return adm_fail(e, err, "there is no property '%.60s'", prop != NULL ? prop : "");
+	}
+	return adm_fail(e, err, "%s of '%s' can't be told: %s", prop, name, err_str(err));
+}
+
+static int
 fs_props_of(struct adm *a, const char *name, json_t *wanted, json_t **out, struct adm_error *e)
 {
 	struct adm_pool *ap = adm_pool_of(a, name, e);
@@ -182,8 +192,7 @@ fs_props_of(struct adm *a, const char *name, json_t *wanted, json_t **out, struc
 		int err = prop != NULL ? fs_prop_get(ap->fp, name, prop, &p) : -EINVAL;
 		if (err != 0) {
 			json_decref(list);
-			return adm_fail(
-			    e, err, "there is no property '%s'", prop != NULL ? prop : "");
+			return fs_prop_failed(name, prop, err, e);
 		}
 		json_array_append_new(list, fs_prop_json(&p));
 	}
@@ -274,10 +283,10 @@ fs_cmd_set(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 }
 
 const struct adm_command adm_fs_commands[] = {
-    {"fs create", fs_cmd_create, true},
-    {"fs destroy", fs_cmd_destroy, true},
-    {"fs list", fs_cmd_list, false},
-    {"fs get", fs_cmd_get, false},
-    {"fs set", fs_cmd_set, true},
-    {NULL, NULL, false},
+    {"fs create", fs_cmd_create, ADM_CHANGE},
+    {"fs destroy", fs_cmd_destroy, ADM_CHANGE},
+    {"fs list", fs_cmd_list, ADM_LOOK},
+    {"fs get", fs_cmd_get, ADM_LOOK},
+    {"fs set", fs_cmd_set, ADM_CHANGE},
+    {NULL, NULL, ADM_LOOK},
 };

@@ -6,14 +6,16 @@
 #define SETS_MAX 32u
 #define SET_WIDTH_MAX RAIDZ_WIDTH_MAX
 #define SPARES_MAX 32u
+#define LOGS_MAX 4u
 
 /* A create request taken apart; owns the drives until pool_create takes them. */
 struct create {
 	struct pool_create_spec spec;
 	struct pool_set_spec sets[SETS_MAX];
 	struct kb_drive *set_drives[SETS_MAX][SET_WIDTH_MAX];
-	struct kb_drive *logs[4];
+	struct kb_drive *logs[LOGS_MAX];
 	struct kb_drive *spares[SPARES_MAX];
+	bool force;
 };
 
 static void
@@ -35,14 +37,15 @@ create_close(struct create *c)
 /* Opens the drives of one list. *out_count grows with each that is open, so that create_close
  * knows. */
 static int
-create_open(struct adm *a, json_t *names, struct kb_drive **out, uint32_t max, uint32_t *out_count,
-    struct adm_error *e)
+create_open(struct adm *a, const struct create *c, json_t *names, struct kb_drive **out,
+    uint32_t *out_count, struct adm_error *e)
 {
 	size_t i;
 	json_t *name;
+	uint32_t max = out == c->logs ? LOGS_MAX : out == c->spares ? SPARES_MAX : SET_WIDTH_MAX;
 	if (json_array_size(names) > max) {
-		return adm_fail(
-		    e, EINVAL, "%zu drives in one group; at most %u", json_array_size(names), max);
+		return adm_fail(e, EINVAL, "%zu drives in one group; there can be at most %u",
+		    json_array_size(names), max);
 	}
 	json_array_foreach(names, i, name)
 	{
@@ -50,13 +53,21 @@ create_open(struct adm *a, json_t *names, struct kb_drive **out, uint32_t max, u
 		if (text == NULL) {
 			return adm_fail(e, EINVAL, "a drive's name is missing");
 		}
-		int err = drives_open(a, text, &out[i], e);
+		int err = drives_open(a, text, c->force, &out[i], e);
 		if (err != 0) {
 			return err;
 		}
 		*out_count = (uint32_t)i + 1;
 	}
 	return 0;
+}
+
+static int
+create_bad_kind(const char *kind, struct adm_error *e)
+{
+	return adm_fail(e, EINVAL,
+	    "'%.60s' is no kind of set; there are raidz1, raidz2, raidz3, mirror",
+	    kind != NULL ? kind : "");
 }
 
 static int
@@ -71,19 +82,18 @@ create_set(struct adm *a, struct create *c, json_t *set, struct adm_error *e)
 		s->parity = kind[5] == '\0' ? 1 : (uint32_t)(kind[5] - '0');
 		if (s->parity < 1 || s->parity > RAIDZ_PARITY_MAX ||
 		    (kind[5] != '\0' && kind[6] != '\0')) {
-			return adm_fail(e, EINVAL,
-			    "'%s' is no kind of set; there are raidz1, raidz2, raidz3, mirror",
-			    kind);
+			return create_bad_kind(kind, e);
 		}
 	} else if (kind != NULL && (strcmp(kind, "mirror") == 0 || strcmp(kind, "single") == 0)) {
 		s->kind = RAIDZ_KIND_MIRROR;
 	} else {
-		return adm_fail(e, EINVAL,
-		    "'%s' is no kind of set; there are raidz1, raidz2, raidz3, mirror",
-		    kind != NULL ? kind : "");
+		return create_bad_kind(kind, e);
 	}
-	return create_open(
-	    a, json_object_get(set, "drives"), s->drives, SET_WIDTH_MAX, &s->width, e);
+	size_t width = json_array_size(json_object_get(set, "drives"));
+	if (kind[0] == 's' ? width != 1 : width == 0) {
+		return adm_fail(e, EINVAL, "a %s set of %zu drives can't be", kind, width);
+	}
+	return create_open(a, c, json_object_get(set, "drives"), s->drives, &s->width, e);
 }
 
 static int
@@ -102,7 +112,12 @@ create_parse(struct adm *a, json_t *args, struct create *c, struct adm_error *e)
 	c->spec.sets = c->sets;
 	c->spec.logs = c->logs;
 	c->spec.spares = c->spares;
-	c->spec.log_bytes = (uint64_t)json_integer_value(json_object_get(args, "log_bytes"));
+	json_int_t log_bytes = json_integer_value(json_object_get(args, "log_bytes"));
+	if (log_bytes < 0) {
+		return adm_fail(e, EINVAL, "a log of %lld bytes can't be", (long long)log_bytes);
+	}
+	c->spec.log_bytes = (uint64_t)log_bytes;
+	c->force = adm_arg_flag(args, "force");
 	c->spec.host_name = a->host_name;
 	c->spec.host_id = a->host_id;
 	json_array_foreach(sets, i, set)
@@ -112,29 +127,28 @@ create_parse(struct adm *a, json_t *args, struct create *c, struct adm_error *e)
 			return err;
 		}
 	}
-	int err = create_open(
-	    a, json_object_get(args, "logs"), c->logs, ARRAY_LEN(c->logs), &c->spec.log_count, e);
+	int err = create_open(a, c, json_object_get(args, "logs"), c->logs, &c->spec.log_count, e);
 	if (err == 0) {
-		err = create_open(a, json_object_get(args, "spares"), c->spares, SPARES_MAX,
-		    &c->spec.spare_count, e);
+		err = create_open(
+		    a, c, json_object_get(args, "spares"), c->spares, &c->spec.spare_count, e);
 	}
 	return err;
 }
 
 static int
-create_check_drives(struct adm *a, const struct create *c, bool force, struct adm_error *e)
+create_check_drives(struct adm *a, const struct create *c, struct adm_error *e)
 {
 	int err = 0;
 	for (uint32_t s = 0; s < c->spec.set_count; s++) {
 		for (uint32_t i = 0; err == 0 && i < c->sets[s].width; i++) {
-			err = drives_check_free(a, c->set_drives[s][i], force, e);
+			err = drives_check_free(a, c->set_drives[s][i], false, c->force, e);
 		}
 	}
 	for (uint32_t i = 0; err == 0 && i < c->spec.log_count; i++) {
-		err = drives_check_free(a, c->logs[i], force, e);
+		err = drives_check_free(a, c->logs[i], false, c->force, e);
 	}
 	for (uint32_t i = 0; err == 0 && i < c->spec.spare_count; i++) {
-		err = drives_check_free(a, c->spares[i], force, e);
+		err = drives_check_free(a, c->spares[i], true, c->force, e);
 	}
 	return err;
 }
@@ -157,15 +171,15 @@ create_run(struct adm *a, json_t *args, struct create *c, json_t **out, struct a
 		return err;
 	}
 	if (adm_find_pool(a, c->spec.name, strlen(c->spec.name)) != NULL) {
-		return adm_fail(e, EEXIST, "a pool named '%s' exists", c->spec.name);
-	}
-	err = create_check_drives(a, c, adm_arg_flag(args, "force"), e);
-	if (err != 0) {
-		return err;
+		return adm_fail(e, EEXIST, "a pool named '%.63s' exists", c->spec.name);
 	}
 	err = pool_plan_create(&c->spec, &plan, why, sizeof(why));
 	if (err != 0) {
-		return adm_fail(e, err, "%s", why);
+		return adm_fail(e, err, "%s", why[0] != '\0' ? why : err_str(err));
+	}
+	err = create_check_drives(a, c, e);
+	if (err != 0) {
+		return err;
 	}
 	if (adm_arg_flag(args, "dry_run")) {
 		*out = create_plan_json(&plan);
@@ -212,7 +226,7 @@ pool_arg(struct adm *a, json_t *args, struct adm_error *e)
 	if (ap == NULL) {
 		adm_fail_untouched(e, "Nothing was changed.");
 		adm_fail_next(e, "'pool list' shows the pools in service.");
-		adm_fail(e, ENOENT, "there is no pool '%s' in service", name);
+		adm_fail(e, ENOENT, "there is no pool '%.100s' in service", name);
 	}
 	return ap;
 }
@@ -311,10 +325,10 @@ drive_state_name(const struct pool_drive_status *d)
 static json_t *
 pool_drive_json(const struct pool_drive_status *d)
 {
-	return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I}", "path", d->path, "id", d->id,
-	    "state", drive_state_name(d), "column", (int)d->column, "read_errors",
-	    (json_int_t)d->read_errors, "write_errors", (json_int_t)d->write_errors, "cksum_errors",
-	    (json_int_t)d->cksum_errors, "repaired", (json_int_t)d->repaired);
+	return json_pack("{s:o, s:o, s:s, s:i, s:I, s:I, s:I, s:I}", "path", adm_text(d->path),
+	    "id", adm_text(d->id), "state", drive_state_name(d), "column", (int)d->column,
+	    "read_errors", (json_int_t)d->read_errors, "write_errors", (json_int_t)d->write_errors,
+	    "cksum_errors", (json_int_t)d->cksum_errors, "repaired", (json_int_t)d->repaired);
 }
 
 static json_t *
@@ -355,8 +369,8 @@ pool_json(const struct pool_status *st, bool whole)
 	char guid[33];
 	adm_guid_text(&st->guid, guid);
 	json_t *o = json_pack(
-	    "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "name",
-	    st->name, "guid", guid, "health", pool_health_name(st), "why", st->why, "txg",
+	    "{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "name",
+	    st->name, "guid", guid, "health", pool_health_name(st), "why", adm_text(st->why), "txg",
 	    (json_int_t)st->txg, "raw", (json_int_t)st->raw_bytes, "raw_used",
 	    (json_int_t)st->raw_used_bytes, "pending_free", (json_int_t)st->raw_pending_free_bytes,
 	    "usable", (json_int_t)st->usable_bytes, "free", (json_int_t)st->usable_free_bytes,
@@ -415,7 +429,7 @@ check_problem(void *arg, const char *what)
 {
 	json_t *list = arg;
 	if (json_array_size(list) < PROBLEMS_SHOWN) {
-		json_array_append_new(list, json_string(what));
+		json_array_append_new(list, adm_text(what));
 	}
 }
 
@@ -441,12 +455,12 @@ pool_cmd_check(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 }
 
 const struct adm_command adm_pool_commands[] = {
-    {"pool create", pool_cmd_create, true},
-    {"pool destroy", pool_cmd_destroy, true},
-    {"pool export", pool_cmd_export, true},
-    {"pool import", pool_cmd_import, true},
-    {"pool list", pool_cmd_list, false},
-    {"pool status", pool_cmd_status, false},
-    {"pool check", pool_cmd_check, true},
-    {NULL, NULL, false},
+    {"pool create", pool_cmd_create, ADM_CHANGE},
+    {"pool destroy", pool_cmd_destroy, ADM_CHANGE},
+    {"pool export", pool_cmd_export, ADM_CHANGE},
+    {"pool import", pool_cmd_import, ADM_CHANGE},
+    {"pool list", pool_cmd_list, ADM_LOOK},
+    {"pool status", pool_cmd_status, ADM_LOOK},
+    {"pool check", pool_cmd_check, ADM_LOOK_PRIVILEGED},
+    {NULL, NULL, ADM_LOOK},
 };

@@ -203,7 +203,12 @@ config_load(const char *path, struct adm_config *c, char *why, size_t why_len)
 	}
 	int err = 0;
 	for (unsigned number = 1; err == 0 && fgets(line, sizeof(line), f) != NULL; number++) {
-		err = config_line(c, line, what, sizeof(what));
+		if (strchr(line, '\n') == NULL && strlen(line) == sizeof(line) - 1) {
+			snprintf(what, sizeof(what), "the line is too long");
+			err = -EINVAL;
+		} else {
+			err = config_line(c, line, what, sizeof(what));
+		}
 		if (err != 0) {
 			snprintf(why, why_len, "%s:%u: %s", path, number, what);
 		}

@@ -46,7 +46,7 @@ drives_scan(struct adm *a, struct drive_list *out)
 	return err;
 }
 
-static int
+int
 drives_open_path(struct adm *a, const char *path, struct kb_drive **out)
 {
 	int fd;
@@ -54,55 +54,99 @@ drives_open_path(struct adm *a, const char *path, struct kb_drive **out)
 	return err != 0 ? err : kb_open(path, fd, true, out);
 }
 
-/* A bare name: a file of the image directory, a device, a serial or a WWN. */
+/* How well a name fits a drive: 0 not at all, 1 the file's name without its ending, 2 exactly. */
 static int
-drives_resolve(struct adm *a, const char *name, char *path, size_t len)
+drives_match(const struct kb_info *info, const char *name)
+{
+	const char *base = strrchr(info->path, '/');
+	base = base != NULL ? base + 1 : info->path;
+	size_t stem = strcspn(base, ".");
+	if (strcmp(info->path, name) == 0 || strcmp(base, name) == 0 ||
+	    strcmp(info->serial, name) == 0 || strcmp(info->id, name) == 0) {
+		return 2;
+	}
+	return strlen(name) == stem && strncmp(base, name, stem) == 0 ? 1 : 0;
+}
+
+/* A path, a file of the image directory, a device, a serial or a WWN. found->info.path is where it
+ * is; a path that no scan shows is taken as it stands. -ENOTUNIQ: fits several. */
+static int
+drives_resolve(struct adm *a, const char *name, struct kb_found *found)
 {
 	struct drive_list l;
-	if (name[0] == '/') {
-		return snprintf(path, len, "%s", name) < (int)len ? 0 : -ENAMETOOLONG;
-	}
-	if (strchr(name, '/') != NULL) {
-		return -EINVAL;
-	}
-	int err = drives_scan(a, &l);
+	int best = 0, err = drives_scan(a, &l);
 	if (err != 0) {
 		return err;
 	}
 	err = -ENOENT;
-	for (uint32_t i = 0; i < l.count && err != 0; i++) {
-		const struct kb_info *info = &l.found[i].info;
-		const char *base = strrchr(info->path, '/');
-		base = base != NULL ? base + 1 : info->path;
-		size_t stem = strcspn(base, ".");
-		bool same = strcmp(base, name) == 0 ||
-			    (strlen(name) == stem && strncmp(base, name, stem) == 0) ||
-			    strcmp(info->serial, name) == 0 || strcmp(info->id, name) == 0;
-		if (same) {
-			snprintf(path, len, "%s", info->path);
+	for (uint32_t i = 0; i < l.count; i++) {
+		int match = drives_match(&l.found[i].info, name);
+		if (match > best) {
+			best = match;
+			*found = l.found[i];
 			err = 0;
+		} else if (match != 0 && match == best) {
+			err = -ENOTUNIQ;
 		}
 	}
 	mem_free(l.found);
+	if (err == -ENOENT && name[0] == '/') {
+		*found = (struct kb_found){0};
+		int n = snprintf(found->info.path, sizeof(found->info.path), "%s", name);
+		err = n < (int)sizeof(found->info.path) ? 0 : -ENAMETOOLONG;
+	}
 	return err;
 }
 
-int
-drives_open(struct adm *a, const char *name, struct kb_drive **out, struct adm_error *e)
+/* A device that no scan shows is a partition, or a part of something else. */
+static int
+drives_open_found(struct adm *a, const char *name, const struct kb_found *f, bool force,
+    struct kb_drive **out, struct adm_error *e)
 {
-	char path[512];
-	int err = drives_resolve(a, name, path, sizeof(path));
-	if (err == 0) {
-		err = drives_open_path(a, path, out);
+	struct kb_info info;
+	if (f->used_by[0] != '\0' && !force) {
+		adm_fail_next(e, "If nobody needs what is on it, add -f.");
+		return adm_fail(e, EBUSY, "drive '%.200s' is in use: %s", name, f->used_by);
 	}
+	int err = drives_open_path(a, f->info.path, out);
+	if (err != 0) {
+		return err;
+	}
+	kb_get_info(*out, &info);
+	if (f->info.size_bytes == 0 && info.backend != KB_BACKEND_FILE) {
+		kb_close(*out);
+		*out = NULL;
+		return -ENOTBLK;
+	}
+	return 0;
+}
+
+int
+drives_open(struct adm *a, const char *name, bool force, struct kb_drive **out, struct adm_error *e)
+{
+	struct kb_found *f = mem_zalloc(sizeof(*f));
+	if (f == NULL) {
+		return adm_fail(e, ENOMEM, "out of memory");
+	}
+	int err = drives_resolve(a, name, f);
 	if (err == 0) {
-		return 0;
+		err = drives_open_found(a, name, f, force, out, e);
+	}
+	mem_free(f);
+	if (err == 0 || e->code != 0) {
+		return err;
 	}
 	adm_fail_next(e, "'disk list' shows the drives of this machine.");
-	if (err == -ENOENT) {
-		return adm_fail(e, err, "there is no drive '%s'", name);
+	switch (err) {
+	case -ENOENT:
+		return adm_fail(e, err, "there is no drive '%.200s'", name);
+	case -ENOTUNIQ:
+		return adm_fail(e, err, "several drives are named '%.200s'", name);
+	case -ENOTBLK:
+		return adm_fail(e, err, "'%.200s' is no whole drive of this machine", name);
+	default:
+		return adm_fail(e, err, "drive '%.200s' can't be opened: %s", name, err_str(err));
 	}
-	return adm_fail(e, err, "drive '%s' can't be opened: %s", name, err_str(err));
 }
 
 int
@@ -163,16 +207,35 @@ drives_in_service(struct adm *a, const char *id, const char **out_pool)
 	return false;
 }
 
-int
-drives_check_free(struct adm *a, struct kb_drive *d, bool force, struct adm_error *e)
+/* Is it a spare of a pool in service? */
+static bool
+drives_is_spare(struct adm *a, const char *id)
+{
+	for (uint32_t p = 0; p < a->pool_count; p++) {
+		struct pool_status st;
+		bool found = false;
+		if (pool_get_status(a->pools[p].pool, &st) != 0) {
+			continue;
+		}
+		for (uint32_t i = 0; i < st.drive_count && !found; i++) {
+			found = st.drives[i].role == DRIVE_ROLE_SPARE &&
+				strcmp(st.drives[i].id, id) == 0;
+		}
+		pool_status_free(&st);
+		if (found) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What is on it, and may it go? */
+static int
+drives_check_content(struct kb_drive *d, bool as_spare, bool force, struct adm_error *e)
 {
 	enum kb_content content;
 	char what[128];
-	const char *pool = NULL;
 	struct pool_label_info label;
-	if (drives_in_service(a, kb_id(d), &pool)) {
-		return adm_fail(e, EBUSY, "drive %s is in use by pool '%s'", kb_path(d), pool);
-	}
 	int err = kb_gpt_probe(d, &content, what, sizeof(what));
 	if (err != 0) {
 		return adm_fail(e, err, "drive %s can't be read: %s", kb_path(d), err_str(err));
@@ -184,13 +247,32 @@ drives_check_free(struct adm *a, struct kb_drive *d, bool force, struct adm_erro
 		adm_fail_next(e, "If nobody needs what is on it, add -f.");
 		return adm_fail(e, EEXIST, "drive %s isn't empty: %s", kb_path(d), what);
 	}
-	if (content == KB_CONTENT_OURS && pool_label_probe(d, &label) == 0 &&
-	    label.role != DRIVE_ROLE_SPARE) {
+	if (content != KB_CONTENT_OURS || pool_label_probe(d, &label) != 0) {
+		return 0;
+	}
+	if (label.role == DRIVE_ROLE_SPARE && !as_spare) {
+		adm_fail_next(e, "If no pool counts on it, add -f.");
+		return adm_fail(e, EEXIST, "drive %s is a spare", kb_path(d));
+	}
+	if (label.role != DRIVE_ROLE_SPARE) {
 		adm_fail_next(e, "'pool import' lists it; if nobody needs it, add -f.");
 		return adm_fail(
 		    e, EEXIST, "drive %s belongs to pool '%s'", kb_path(d), label.pool_name);
 	}
 	return 0;
+}
+
+int
+drives_check_free(struct adm *a, struct kb_drive *d, bool as_spare, bool force, struct adm_error *e)
+{
+	const char *pool = NULL;
+	if (drives_in_service(a, kb_id(d), &pool)) {
+		return adm_fail(e, EBUSY, "drive %s is in use by pool '%s'", kb_path(d), pool);
+	}
+	if (!as_spare && drives_is_spare(a, kb_id(d))) {
+		return adm_fail(e, EBUSY, "drive %s is a spare of a pool in service", kb_path(d));
+	}
+	return drives_check_content(d, as_spare, force, e);
 }
 
 /* ---- disk list ---- */
@@ -258,15 +340,18 @@ disk_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		char use[160];
 		if (drives_in_service(a, info->id, &pool)) {
 			snprintf(use, sizeof(use), "pool %s", pool);
+		} else if (drives_is_spare(a, info->id)) {
+			snprintf(use, sizeof(use), "spare");
 		} else {
 			drives_describe(a, &l.found[i], use, sizeof(use));
 		}
 		json_array_append_new(list,
-		    json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:s, s:b, s:s}", "path", info->path,
-			"id", info->id, "model", info->model, "serial", info->serial, "size",
+		    json_pack("{s:o, s:o, s:o, s:o, s:I, s:i, s:s, s:b, s:o}", "path",
+			adm_text(info->path), "id", adm_text(info->id), "model",
+			adm_text(info->model), "serial", adm_text(info->serial), "size",
 			(json_int_t)info->size_bytes, "sector", (int)info->physical_sector_bytes,
 			"driver", drives_backend_name(info->backend), "volatile_cache",
-			info->volatile_cache, "use", use));
+			info->volatile_cache, "use", adm_text(use)));
 	}
 	mem_free(l.found);
 	*out = list;
@@ -305,7 +390,7 @@ system_status(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 }
 
 const struct adm_command adm_system_commands[] = {
-    {"disk list", disk_list, false},
-    {"system status", system_status, false},
-    {NULL, NULL, false},
+    {"disk list", disk_list, ADM_LOOK_PRIVILEGED},
+    {"system status", system_status, ADM_LOOK},
+    {NULL, NULL, ADM_LOOK},
 };

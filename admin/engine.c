@@ -9,7 +9,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include <xxhash.h>
-#include "admin/admin_int.h"
+#include "admin/request.h"
 #include "admin/sandbox.h"
 
 #define DRAIN_NS (5 * NSEC_PER_SEC)
@@ -163,7 +163,7 @@ engine_main(void *arg)
 {
 	struct engine *e = arg;
 	struct adm *a = &e->adm;
-	mutex_init(&a->lock, RANK_ADMIN);
+	rwlock_init(&a->lock, RANK_ADMIN);
 	mutex_init(&a->parent_lock, RANK_LEAF);
 	mutex_init(&a->stop_lock, RANK_LEAF);
 	cond_init(&a->stop_changed);
@@ -200,6 +200,7 @@ engine_run(const struct adm_config *cfg, int parent_fd, bool safe_mode)
 		log_error("seccomp-failed reason=%s", err_str(err));
 		return 1;
 	}
+	adm_use_mem();
 	e.adm.cfg = cfg;
 	e.adm.parent_fd = parent_fd;
 	e.adm.safe_mode = safe_mode;

@@ -33,13 +33,13 @@ findings_note(struct findings *f, const struct pool_label_info *label)
 		struct candidate *c = &f->pools[i];
 		if (memcmp(&c->best.pool_guid, &label->pool_guid, sizeof(label->pool_guid)) == 0) {
 			c->drives_seen++;
-			if (candidate_newer(label, &c->best)) {
+			if (label->role == DRIVE_ROLE_DATA && candidate_newer(label, &c->best)) {
 				c->best = *label;
 			}
 			return;
 		}
 	}
-	if (f->pool_count < CANDIDATES_MAX) {
+	if (label->role == DRIVE_ROLE_DATA && f->pool_count < CANDIDATES_MAX) {
 		f->pools[f->pool_count++] = (struct candidate){.best = *label, .drives_seen = 1};
 	}
 }
@@ -56,10 +56,14 @@ findings_gather(struct adm *a, struct findings *f)
 		mem_free(f->pools);
 		return err;
 	}
-	for (uint32_t i = 0; i < f->drive_count; i++) {
-		struct pool_label_info label;
-		if (pool_label_probe(f->drives[i], &label) == 0 && label.role == DRIVE_ROLE_DATA) {
-			findings_note(f, &label);
+	/* log drives don't make a pool; they count for those that data drives told of */
+	for (unsigned pass = 0; pass < 2; pass++) {
+		for (uint32_t i = 0; i < f->drive_count; i++) {
+			struct pool_label_info label;
+			enum drive_role want = pass == 0 ? DRIVE_ROLE_DATA : DRIVE_ROLE_LOG;
+			if (pool_label_probe(f->drives[i], &label) == 0 && label.role == want) {
+				findings_note(f, &label);
+			}
 		}
 	}
 	return 0;
@@ -69,9 +73,7 @@ static void
 findings_close(struct findings *f)
 {
 	for (uint32_t i = 0; i < f->drive_count; i++) {
-		if (f->drives[i] != NULL) {
-			kb_close(f->drives[i]);
-		}
+		kb_close(f->drives[i]);
 	}
 	mem_free(f->drives);
 	mem_free(f->pools);
@@ -83,6 +85,40 @@ struct import_request {
 	bool readonly, force, missing_log;
 	uint32_t rewind;
 };
+
+static int
+import_failed(const struct import_request *req, int err, const char *why, struct adm_error *e)
+{
+	const char *name = req->pool->best.pool_name;
+	adm_fail_untouched(e, "Nothing was changed on its drives.");
+	if (err == -ENODEV) {
+		adm_fail_next(e,
+		    "If the log drives are lost for good: pool import -o missing_log=on %s", name);
+	} else if (err == -ERR_ACTIVE) {
+		adm_fail_next(e, "If that host is gone for good: pool import -f %s", name);
+	}
+	return adm_fail(
+	    e, err, "pool '%s' can't be imported: %s", name, why[0] != '\0' ? why : err_str(err));
+}
+
+/* Takes the drives that pool has now out of the findings. Spares serve other pools too, so they
+ * are opened again for these. */
+static void
+findings_take(struct adm *a, struct findings *f, const bool *used)
+{
+	uint32_t left = 0;
+	for (uint32_t i = 0; i < f->drive_count; i++) {
+		struct kb_drive *d = f->drives[i], *again;
+		struct pool_label_info label;
+		if (!used[i]) {
+			f->drives[left++] = d;
+		} else if (pool_label_probe(d, &label) == 0 && label.role == DRIVE_ROLE_SPARE &&
+			   drives_open_path(a, kb_path(d), &again) == 0) {
+			f->drives[left++] = again;
+		}
+	}
+	f->drive_count = left;
+}
 
 /* Imports one pool from the findings; the drives it takes leave them. */
 static int
@@ -108,25 +144,13 @@ import_one(struct adm *a, struct findings *f, const struct import_request *req,
 	*result = (struct pool_import_result){.drive_used = used};
 	struct pool *p;
 	int err = pool_import(&spec, &p, result);
-	for (uint32_t i = 0; i < f->drive_count; i++) {
-		if (err == 0 && used[i]) {
-			f->drives[i] = NULL;
-		}
+	if (err == 0) {
+		findings_take(a, f, used);
 	}
-	/* the array is compacted, so that the next import sees only drives that are left */
-	uint32_t left = 0;
-	for (uint32_t i = 0; i < f->drive_count; i++) {
-		if (f->drives[i] != NULL) {
-			f->drives[left++] = f->drives[i];
-		}
-	}
-	f->drive_count = left;
 	mem_free(used);
 	result->drive_used = NULL;
 	if (err != 0) {
-		adm_fail_untouched(e, "Nothing was changed on its drives.");
-		return adm_fail(e, err, "pool '%s' can't be imported: %s",
-		    req->pool->best.pool_name, result->why[0] != '\0' ? result->why : err_str(err));
+		return import_failed(req, err, result->why, e);
 	}
 	return adm_add_pool(a, p, e);
 }
@@ -148,6 +172,11 @@ imports_auto(struct adm *a)
 		if (!c->best.clean && c->best.host_id != a->host_id) {
 			log_warn("pool-not-imported pool=%s reason=last-used-by host=%s",
 			    c->best.pool_name, c->best.host_name);
+			continue;
+		}
+		if (adm_find_pool(a, c->best.pool_name, strlen(c->best.pool_name)) != NULL) {
+			log_warn(
+			    "pool-not-imported pool=%s reason=name-in-service", c->best.pool_name);
 			continue;
 		}
 		if (import_one(a, &f, &req, &result, &e) != 0) {
@@ -174,11 +203,12 @@ imports_list(struct adm *a, json_t **out, struct adm_error *e)
 		const struct candidate *c = &f.pools[i];
 		char guid[33];
 		adm_guid_text(&c->best.pool_guid, guid);
-		json_array_append_new(list,
-		    json_pack("{s:s, s:s, s:i, s:i, s:b, s:s, s:I}", "name", c->best.pool_name,
-			"guid", guid, "drives_seen", (int)c->drives_seen, "drives",
-			(int)c->best.drive_count, "clean", c->best.clean, "host", c->best.host_name,
-			"last_used", (json_int_t)(c->best.best_time_ns / NSEC_PER_SEC)));
+		json_array_append_new(
+		    list, json_pack("{s:o, s:s, s:i, s:i, s:b, s:o, s:I}", "name",
+			      adm_text(c->best.pool_name), "guid", guid, "drives_seen",
+			      (int)c->drives_seen, "drives", (int)c->best.drive_count, "clean",
+			      c->best.clean, "host", adm_text(c->best.host_name), "last_used",
+			      (json_int_t)(c->best.best_time_ns / NSEC_PER_SEC)));
 	}
 	findings_close(&f);
 	*out = list;
@@ -248,9 +278,9 @@ imports_run(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	}
 	findings_close(&f);
 	if (err == 0) {
-		*out = json_pack("{s:I, s:i, s:i, s:s}", "txg", (json_int_t)result.txg,
+		*out = json_pack("{s:I, s:i, s:i, s:o}", "txg", (json_int_t)result.txg,
 		    "missing_drives", (int)result.missing_drives, "roots_skipped",
-		    (int)result.roots_skipped, "note", result.why);
+		    (int)result.roots_skipped, "note", adm_text(result.why));
 	}
 	return err;
 }

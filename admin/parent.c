@@ -25,8 +25,6 @@
 #include "admin/parent.h"
 #include "admin/sandbox.h"
 
-#define CRASHES_MAX 5
-#define CRASH_WINDOW_S 600
 #define PAUSE_S_MAX 8
 
 struct parent {
@@ -36,8 +34,7 @@ struct parent {
 	pid_t engine;
 	bool stopping, engine_ended;
 	int engine_status;
-	time_t crashes[CRASHES_MAX]; /* ring of the latest */
-	unsigned crash_count;
+	struct parent_crashes crashes;
 };
 
 /* Tells systemd, when it asked to be told (sd_notify protocol: one datagram). */
@@ -64,19 +61,62 @@ parent_notify(const char *state)
 	close(fd);
 }
 
-/* Only drives: block devices and regular files. */
+/* An engine that was taken over must not get at the machine's files: of those only images, by their
+ * real name. */
+static bool
+parent_may_open(int fd, const struct stat *st)
+{
+	char link[64], real[512];
+	if (S_ISBLK(st->st_mode)) {
+		return true;
+	}
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	ssize_t len = readlink(link, real, sizeof(real) - 1);
+	if (!S_ISREG(st->st_mode) || len < 5) {
+		return false;
+	}
+	real[len] = '\0';
+	return strcmp(real + len - 4, ".img") == 0 || strcmp(real + len - 4, ".raw") == 0;
+}
+
+/* Nothing else may have the device: neither a mount nor the kernel. We keep no such claim, since
+ * pools share spares. */
+static int
+parent_check_exclusive(const char *path, const struct stat *st)
+{
+	if (!S_ISBLK(st->st_mode)) {
+		return 0;
+	}
+	int fd = open(path, O_RDWR | O_EXCL | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0) {
+		return -errno;
+	}
+	close(fd);
+	return 0;
+}
+
 static int
 parent_open_drive(const char *path, int *out_fd)
 {
 	struct stat st;
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_DIRECT | O_NOCTTY);
+	if (stat(path, &st) != 0) {
+		return -errno;
+	}
+	if (!S_ISBLK(st.st_mode) && !S_ISREG(st.st_mode)) {
+		return -EINVAL; /* before it is opened: opening may already do something */
+	}
+	int err = parent_check_exclusive(path, &st);
+	if (err != 0) {
+		return err;
+	}
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_DIRECT | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0 && errno == EINVAL) {
-		fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+		fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	}
 	if (fd < 0) {
 		return -errno;
 	}
-	if (fstat(fd, &st) != 0 || (!S_ISBLK(st.st_mode) && !S_ISREG(st.st_mode))) {
+	if (fstat(fd, &st) != 0 || !parent_may_open(fd, &st)) {
 		close(fd);
 		return -EINVAL;
 	}
@@ -146,9 +186,8 @@ parent_signal(struct parent *p)
 /* In the child: its own process group stays ours, so that a terminal's ^C reaches the parent alone.
  */
 static int
-parent_be_engine(struct parent *p, int sock, bool safe_mode)
+parent_be_engine(struct parent *p, int sock, pid_t parent_pid, bool safe_mode)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setpgid(0, 0);
 	close(p->signals);
 	sigset_t none;
@@ -157,6 +196,11 @@ parent_be_engine(struct parent *p, int sock, bool safe_mode)
 	int err = sandbox_drop_user(p->cfg->user);
 	if (err != 0) {
 		log_error("engine-user-failed user=%s reason=%s", p->cfg->user, err_str(err));
+		return 1;
+	}
+	/* behind the change of user, which would take it back; the parent may be gone already */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent_pid) {
 		return 1;
 	}
 	return engine_run(p->cfg, sock, safe_mode);
@@ -170,6 +214,7 @@ parent_start_engine(struct parent *p, bool safe_mode)
 		return -errno;
 	}
 	p->engine_ended = false;
+	pid_t self = getpid();
 	p->engine = fork();
 	if (p->engine < 0) {
 		int err = -errno;
@@ -179,7 +224,7 @@ parent_start_engine(struct parent *p, bool safe_mode)
 	}
 	if (p->engine == 0) {
 		close(pair[0]);
-		_exit(parent_be_engine(p, pair[1], safe_mode));
+		_exit(parent_be_engine(p, pair[1], self, safe_mode));
 	}
 	close(pair[1]);
 	p->sock = pair[0];
@@ -205,15 +250,25 @@ parent_watch_engine(struct parent *p)
 	parent_end_conversation(p);
 }
 
-/* Notes a death; true when there were too many lately. */
+/* Waits before the next start. False: a signal says stop. */
 static bool
-parent_note_crash(struct parent *p)
+parent_pause(struct parent *p, unsigned pause_s)
 {
-	time_t now = time(NULL);
-	time_t oldest = p->crashes[p->crash_count % CRASHES_MAX];
-	p->crashes[p->crash_count % CRASHES_MAX] = now;
-	p->crash_count++;
-	return p->crash_count >= CRASHES_MAX && now - oldest < CRASH_WINDOW_S;
+	struct pollfd fd = {.fd = p->signals, .events = POLLIN};
+	struct signalfd_siginfo info;
+	if (poll(&fd, 1, (int)(pause_s * 1000)) > 0 &&
+	    read(p->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		return info.ssi_signo == SIGCHLD;
+	}
+	return true;
+}
+
+static time_t
+parent_now_s(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec;
 }
 
 static int
@@ -250,10 +305,12 @@ parent_main(const struct adm_config *cfg, bool restart)
 		if (!died || p.stopping || !restart) {
 			return died && !(p.stopping && WIFSIGNALED(p.engine_status)) ? 1 : 0;
 		}
-		safe_mode = parent_note_crash(&p) || safe_mode;
+		safe_mode = parent_note_crash(&p.crashes, parent_now_s()) || safe_mode;
 		log_error("engine-died status=0x%x safe_mode=%d restart_in_s=%u",
 		    (unsigned)p.engine_status, safe_mode, pause_s);
-		sleep(pause_s);
+		if (!parent_pause(&p, pause_s)) {
+			return 0;
+		}
 		pause_s = MIN(pause_s * 2 + 1, (unsigned)PAUSE_S_MAX);
 	}
 }

@@ -8,7 +8,18 @@
 #ifndef AGATE_ADMIN_PARENT_H
 #define AGATE_ADMIN_PARENT_H
 
+#include <time.h>
 #include "admin/config.h"
+
+/* So many deaths of the engine within so long: safe mode. */
+#define CRASHES_MAX 5
+#define CRASH_WINDOW_S 600
+struct parent_crashes {
+	time_t at_s[CRASHES_MAX]; /* ring of the latest */
+	unsigned count;
+};
+/* Notes a death at now_s; true when there were too many lately. */
+bool parent_note_crash(struct parent_crashes *c, time_t now_s);
 
 enum parent_kind { PARENT_OPEN = 1, PARENT_OPENED = 2, PARENT_READY = 3 };
 struct parent_msg {

@@ -3,7 +3,7 @@
  *
  *   request  {"v":1, "cmd":"pool create", "args":{...}}
  *   answer   {"v":1, "ok":true, "result":...}
- *            {"v":1, "ok":false, "error":{"code":"EEXIST", "message":"...", "untouched":"...",
+ *            {"v":1, "ok":false, "error":{"number":17, "code":"EEXIST", "message":"...", "untouched":"...",
  * "next":"..."}}
  *
  * A connection carries any number of requests, one after the other. Commands never wait for pool
@@ -15,7 +15,7 @@
 #define AGATE_PROTOCOL_VERSION 1
 #define AGATE_SOCKET_DEFAULT "/run/agate/agate.sock"
 #define AGATE_SOCKET_ENV "AGATE_SOCKET"
-#define AGATE_MESSAGE_BYTES_MAX (4u << 20)
+#define AGATE_REQUEST_BYTES_MAX (1u << 20)
 #define AGATE_CONFIG_DEFAULT "/etc/agate/agated.conf"
 
 #endif

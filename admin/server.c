@@ -2,16 +2,16 @@
  * server.c - the command socket: one fiber a session, one line a request. Input is bounded; a line
  * that is no request gets an error, one that is too long ends the session.
  */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
-#include "admin/admin_int.h"
+#include "admin/request.h"
 
 #define SESSIONS_MAX 12u
+#define GUESTS_MAX 6u /* of them not administrators', so that these are never locked out */
 #define SESSION_IDLE_NS (3600 * NSEC_PER_SEC)
 #define SESSION_SEND_NS (30 * NSEC_PER_SEC)
 #define LINE_BYTES_FIRST 4096u
+#define GUEST_LINE_BYTES_MAX (64u << 10)
+#define DECODE_INLINE_BYTES 4096u /* longer requests are decoded on a helper thread */
 
 struct session {
 	struct list link; /* adm->session_list */
@@ -21,35 +21,6 @@ struct session {
 	char *line;
 	uint32_t cap, len;
 };
-
-int
-adm_fail(struct adm_error *e, int err, const char *fmt, ...)
-{
-	va_list ap;
-	e->code = err < 0 ? -err : err;
-	va_start(ap, fmt);
-	vsnprintf(e->message, sizeof(e->message), fmt, ap);
-	va_end(ap);
-	return -e->code;
-}
-
-void
-adm_fail_untouched(struct adm_error *e, const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(e->untouched, sizeof(e->untouched), fmt, ap);
-	va_end(ap);
-}
-
-void
-adm_fail_next(struct adm_error *e, const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(e->next, sizeof(e->next), fmt, ap);
-	va_end(ap);
-}
 
 static const struct adm_command *
 server_find(const char *name)
@@ -66,67 +37,84 @@ server_find(const char *name)
 	return NULL;
 }
 
+/* Commands that only look run side by side; one that changes something runs alone. */
 static int
-server_execute(struct session *s, json_t *request, json_t **out, struct adm_error *e)
+server_run(
+    struct adm *a, const struct adm_command *c, json_t *args, json_t **out, struct adm_error *e)
 {
-	const char *name = json_string_value(json_object_get(request, "cmd"));
-	json_t *args = json_object_get(request, "args");
-	if (name == NULL || (args != NULL && !json_is_object(args))) {
-		return adm_fail(
-		    e, EINVAL, "that is no request: it needs \"cmd\" and an object \"args\"");
+	int err;
+	if (c->need == ADM_CHANGE) {
+		rwlock_wrlock(&a->lock);
+		err = c->run(a, args, out, e);
+		rwlock_wrunlock(&a->lock);
+	} else {
+		rwlock_rdlock(&a->lock);
+		err = c->run(a, args, out, e);
+		rwlock_rdunlock(&a->lock);
 	}
-	const struct adm_command *c = server_find(name);
-	if (c == NULL) {
-		return adm_fail(e, ENOSYS, "there is no command '%s'", name);
-	}
-	if (c->changes && !s->administrator) {
-		adm_fail_untouched(e, "Nothing was changed.");
-		return adm_fail(e, EPERM, "'%s' is for administrators", name);
-	}
-	json_t *empty = args == NULL ? json_object() : NULL;
-	mutex_lock(&s->a->lock);
-	int err = c->run(s->a, args != NULL ? args : empty, out, e);
-	mutex_unlock(&s->a->lock);
-	json_decref(empty);
 	return err;
+}
+
+static int
+server_execute(struct session *s, const struct adm_request *r, json_t **out, struct adm_error *e)
+{
+	const struct adm_command *c = server_find(r->cmd);
+	if (c == NULL) {
+		return adm_fail(e, ENOSYS, "there is no command '%.100s'", r->cmd);
+	}
+	if (c->need != ADM_LOOK && !s->administrator) {
+		adm_fail_untouched(e, "Nothing was changed.");
+		return adm_fail(e, EPERM, "'%s' is for administrators", c->name);
+	}
+	return server_run(s->a, c, r->args, out, e);
+}
+
+struct decoding {
+	const char *line;
+	size_t len;
+	struct adm_request *request;
+	struct adm_error *e;
+	int err;
+};
+
+static void
+server_decode(void *arg)
+{
+	struct decoding *d = arg;
+	d->err = adm_request_decode(d->line, d->len, d->request, d->e);
 }
 
 static json_t *
 server_answer(struct session *s, const char *line, size_t len)
 {
 	struct adm_error e = {0};
-	json_error_t where;
+	struct adm_request request = {0};
 	json_t *result = NULL;
-	json_t *request = json_loadb(line, len, JSON_REJECT_DUPLICATES, &where);
-	int err;
-	if (!json_is_object(request)) {
-		err = adm_fail(&e, EINVAL, "that is no JSON object: %s", where.text);
+	struct decoding d = {line, len, &request, &e, 0};
+	if (len > DECODE_INLINE_BYTES) {
+		offload(server_decode, &d);
 	} else {
-		err = server_execute(s, request, &result, &e);
+		server_decode(&d);
 	}
-	json_decref(request);
+	int err = d.err;
 	if (err == 0) {
-		return json_pack(
-		    "{s:i, s:b, s:o*}", "v", AGATE_PROTOCOL_VERSION, "ok", 1, "result", result);
+		err = server_execute(s, &request, &result, &e);
+		adm_request_free(&request);
 	}
-	json_decref(result);
-	return json_pack("{s:i, s:b, s:{s:i, s:s, s:s, s:s, s:s}}", "v", AGATE_PROTOCOL_VERSION,
-	    "ok", 0, "error", "number", e.code, "code", err_str(e.code), "message", e.message,
-	    "untouched", e.untouched, "next", e.next);
+	return adm_answer(err, result, &e);
 }
 
 static int
 session_reply(struct session *s, json_t *answer)
 {
-	char *text = answer != NULL ? json_dumps(answer, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-	json_decref(answer);
+	char *text = adm_answer_text(answer);
 	if (text == NULL) {
 		return -ENOMEM;
 	}
 	char newline = '\n';
 	struct iovec iov[2] = {{text, strlen(text)}, {&newline, 1}};
 	int err = net_writev(s->conn, iov, 2, rt_now_ns() + SESSION_SEND_NS);
-	free(text);
+	mem_free(text);
 	return err;
 }
 
@@ -154,7 +142,7 @@ session_grow(struct session *s)
 	if (s->len < s->cap) {
 		return 0;
 	}
-	if (cap > AGATE_MESSAGE_BYTES_MAX) {
+	if (cap > (s->administrator ? AGATE_REQUEST_BYTES_MAX : GUEST_LINE_BYTES_MAX)) {
 		return -EMSGSIZE;
 	}
 	char *larger = mem_realloc(s->line, cap);
@@ -170,11 +158,6 @@ static void
 session_run(void *arg)
 {
 	struct session *s = arg;
-	uint32_t uid, gid;
-	int32_t pid;
-	if (net_peer_cred(s->conn, &uid, &gid, &pid) == 0) {
-		s->administrator = uid == 0 || uid == (uint32_t)geteuid();
-	}
 	int err = 0;
 	while (err == 0) {
 		err = session_grow(s);
@@ -193,6 +176,7 @@ session_run(void *arg)
 	spin_lock(&a->session_guard);
 	list_remove(&s->link);
 	a->session_count--;
+	a->guest_count -= !s->administrator;
 	spin_unlock(&a->session_guard);
 	net_conn_close(s->conn);
 	mem_free(s->line);
@@ -200,21 +184,35 @@ session_run(void *arg)
 	wg_done(&a->sessions);
 }
 
+static bool
+server_is_administrator(const struct net_conn *conn)
+{
+	uint32_t uid, gid;
+	int32_t pid;
+	return net_peer_cred(conn, &uid, &gid, &pid) == 0 &&
+	       (uid == 0 || uid == (uint32_t)geteuid());
+}
+
 static void
 server_begin(struct adm *a, struct net_conn *conn)
 {
 	struct session *s = mem_zalloc(sizeof(*s));
 	bool full = s == NULL;
-	spin_lock(&a->session_guard);
-	full = full || a->session_count >= SESSIONS_MAX;
-	if (!full) {
+	if (s != NULL) {
 		s->a = a;
 		s->conn = conn;
-		a->session_count++;
-		list_push_back(&a->session_list, &s->link);
-		wg_add(&a->sessions, 1);
+		s->administrator = server_is_administrator(conn);
+		spin_lock(&a->session_guard);
+		full = a->session_count >= SESSIONS_MAX ||
+		       (!s->administrator && a->guest_count >= GUESTS_MAX);
+		if (!full) {
+			a->session_count++;
+			a->guest_count += !s->administrator;
+			list_push_back(&a->session_list, &s->link);
+			wg_add(&a->sessions, 1);
+		}
+		spin_unlock(&a->session_guard);
 	}
-	spin_unlock(&a->session_guard);
 	if (full) {
 		mem_free(s);
 		net_conn_close(conn);

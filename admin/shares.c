@@ -3,7 +3,6 @@
  * The list in memory is what the blob holds; a change is stored before it is published.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include "admin/shares.h"
 
 #define SHARES_BLOB "shares"
@@ -45,7 +44,7 @@ shares_store(struct adm *a, struct adm_pool *ap, struct adm_error *e)
 		return adm_fail(e, ENOMEM, "out of memory");
 	}
 	int err = pool_blob_put(ap->pool, SHARES_BLOB, text, (uint32_t)strlen(text));
-	free(text);
+	mem_free(text);
 	return err != 0 ? adm_fail(e, err, "the shares could not be stored: %s", err_str(err)) : 0;
 }
 
@@ -241,6 +240,10 @@ share_cmd_create(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	if (ap == NULL) {
 		return -e->code;
 	}
+	if (ap->shares == NULL) {
+		return adm_fail(
+		    e, ERR_CORRUPT, "the share list of '%s' is damaged", pool_name(ap->pool));
+	}
 	if (share_find(ap, path) != NULL) {
 		adm_fail_next(e, "'share set %s ...' changes it.", path);
 		return adm_fail(e, EEXIST, "there is a share %s", path);
@@ -340,9 +343,9 @@ share_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 }
 
 const struct adm_command adm_share_commands[] = {
-    {"share create", share_cmd_create, true},
-    {"share set", share_cmd_set, true},
-    {"share remove", share_cmd_remove, true},
-    {"share list", share_cmd_list, false},
-    {NULL, NULL, false},
+    {"share create", share_cmd_create, ADM_CHANGE},
+    {"share set", share_cmd_set, ADM_CHANGE},
+    {"share remove", share_cmd_remove, ADM_CHANGE},
+    {"share list", share_cmd_list, ADM_LOOK},
+    {NULL, NULL, ADM_LOOK},
 };

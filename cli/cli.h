@@ -33,9 +33,9 @@ struct cli_verb {
 	const char *help;     /* a few lines, with an example */
 	int (*run)(const struct cli_verb *v, const struct cli_args *a);
 };
-extern const struct cli_verb cli_verbs[]; /* ends with noun NULL */
+extern const struct cli_verb cli_verbs[]; /* verbs.c; ends with noun NULL */
 
-/* agate.c */
+/* run.c */
 int cli_run_words(int argc, char **argv); /* one command: noun verb words... */
 int cli_usage_error(const struct cli_verb *v, const char *what, const char *word);
 int cli_help(const char *noun, const char *verb);
@@ -58,6 +58,7 @@ bool print_json(const struct cli_args *a, const struct cli_verb *v, json_t *resu
 void print_size(uint64_t bytes, bool exact, char *out, size_t len); /* "1.50G" or all digits */
 /* A name from outside, safe for a terminal: control bytes become '?'. */
 void print_safe(const char *s);
+void print_padded(const char *s, int width); /* the same, with blanks behind up to width letters */
 
 /* confirm.c */
 /* On a terminal: the user must type name. Otherwise: only with -y or -f. */
@@ -67,9 +68,11 @@ bool confirm_destroy(const struct cli_args *a, const char *what, const char *nam
 int shell_run(void);
 
 /* words.c */
-/* Splits a line into words (quotes, backslashes). -1: a quote is open. */
+/* Splits a line into words (quotes, backslashes, a comment behind '#'), in place; how many, or: */
+enum { WORDS_OPEN_QUOTE = -1, WORDS_TOO_MANY = -2 };
 int words_split(char *line, char **out, int max);
-/* "nvme[0-6]n1" -> seven names. Adds to list; false when it isn't a good range or too many. */
+/* "nvme[0-6]n1" -> seven names, "d[00-11]" -> twelve of two digits; several ranges multiply. Adds
+ * to list; false when it isn't a good range or too many. */
 bool words_expand(const char *word, json_t *list);
 
 /* verbs */

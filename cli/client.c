@@ -96,14 +96,18 @@ client_call(const char *cmd, json_t *args, json_t **out)
 	json_t *request =
 	    json_pack("{s:i, s:s, s:o*}", "v", AGATE_PROTOCOL_VERSION, "cmd", cmd, "args", args);
 	*out = NULL;
-	if (request == NULL) {
-		fprintf(stderr, "agate: the words of the command aren't text (UTF-8)\n");
-		return CLI_USAGE;
+	if (request == NULL || args == NULL) {
+		fprintf(stderr, "agate: out of memory\n       Nothing was changed.\n");
+		json_decref(request);
+		return CLI_FAILED;
 	}
 	int fd = client_connect(&path);
 	if (fd < 0) {
-		fprintf(
-		    stderr, "agate: the daemon doesn't answer at %s: %s\n", path, strerror(errno));
+		fprintf(stderr,
+		    "agate: the daemon doesn't answer at %s: %s\n"
+		    "       Nothing was changed.\n"
+		    "       Is agated running? " AGATE_SOCKET_ENV " names another socket.\n",
+		    path, strerror(errno));
 		json_decref(request);
 		return CLI_UNREACHABLE;
 	}

@@ -16,7 +16,7 @@ option_size(const char *text, uint64_t *out)
 		return false;
 	}
 	if (*end != '\0') {
-		char upper = (char)(*end >= 'a' ? *end - 'a' + 'A' : *end);
+		char upper = (char)(*end >= 'a' && *end <= 'z' ? *end - 'a' + 'A' : *end);
 		const char *unit = strchr(units, upper);
 		if (unit == NULL || end[1] != '\0') {
 			return false;
@@ -27,5 +27,22 @@ option_size(const char *text, uint64_t *out)
 		return false;
 	}
 	*out = (uint64_t)n << shift;
+	return true;
+}
+
+bool
+option_count(const char *option, const char *name, unsigned max, unsigned *out)
+{
+	const char *text = option + strlen(name);
+	char *end;
+	if (strncmp(option, name, strlen(name)) != 0 || *text < '0' || *text > '9') {
+		return false;
+	}
+	errno = 0;
+	unsigned long n = strtoul(text, &end, 10);
+	if (errno != 0 || *end != '\0' || n < 1 || n > max) {
+		return false;
+	}
+	*out = (unsigned)n;
 	return true;
 }

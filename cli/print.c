@@ -5,7 +5,7 @@
 #include <time.h>
 #include "cli/cli.h"
 
-#define CELL_MAX 320
+#define CELL_MAX 64
 #define COLUMNS_MAX 16
 #define JSON_SCHEMA_VERSION 1
 
@@ -43,8 +43,9 @@ print_safe(const char *s)
 	}
 }
 
-static void
-cell_text(const struct cli_args *a, json_t *row, const struct column *c, char out[CELL_MAX])
+/* The text of a cell: either in buf, or the row's own string. */
+static const char *
+cell_text(const struct cli_args *a, json_t *row, const struct column *c, char buf[CELL_MAX])
 {
 	json_t *v = json_object_get(row, c->key);
 	uint64_t n = (uint64_t)json_integer_value(v);
@@ -52,31 +53,24 @@ cell_text(const struct cli_args *a, json_t *row, const struct column *c, char ou
 	struct tm tm;
 	switch (c->kind) {
 	case COLUMN_TEXT:
-		snprintf(out, CELL_MAX, "%s",
-		    json_is_string(v) && json_string_length(v) > 0 ? json_string_value(v) : "-");
-		break;
+		return json_is_string(v) && json_string_length(v) > 0 ? json_string_value(v) : "-";
 	case COLUMN_SIZE:
-		print_size(n, a->exact, out, CELL_MAX);
-		break;
+		print_size(n, a->exact, buf, CELL_MAX);
+		return buf;
 	case COLUMN_COUNT:
-		snprintf(out, CELL_MAX, "%llu", (unsigned long long)n);
-		break;
+		snprintf(buf, CELL_MAX, "%llu", (unsigned long long)n);
+		return buf;
 	case COLUMN_FLAG:
-		snprintf(out, CELL_MAX, "%s", json_is_true(v) ? "yes" : "no");
-		break;
+		return json_is_true(v) ? "yes" : "no";
 	case COLUMN_TIME:
 		if (a->exact || localtime_r(&when, &tm) == NULL) {
-			snprintf(out, CELL_MAX, "%llu", (unsigned long long)n);
+			snprintf(buf, CELL_MAX, "%llu", (unsigned long long)n);
 		} else {
-			strftime(out, CELL_MAX, "%Y-%m-%d %H:%M", &tm);
+			strftime(buf, CELL_MAX, "%Y-%m-%d %H:%M", &tm);
 		}
-		break;
+		return buf;
 	}
-	for (char *p = out; *p != '\0'; p++) {
-		if ((unsigned char)*p < 0x20 || *p == 0x7f) {
-			*p = '?';
-		}
-	}
+	return "";
 }
 
 static bool
@@ -85,38 +79,66 @@ column_right(const struct column *c)
 	return c->kind == COLUMN_SIZE || c->kind == COLUMN_COUNT;
 }
 
+/* Letters, not bytes: what follows a first byte of UTF-8 takes no room. */
+static int
+text_width(const char *s)
+{
+	int width = 0;
+	for (; *s != '\0'; s++) {
+		width += ((unsigned char)*s & 0xc0) != 0x80;
+	}
+	return width;
+}
+
+void
+print_padded(const char *s, int width)
+{
+	int pad = width - text_width(s);
+	print_safe(s);
+	printf("%*s", pad > 0 ? pad : 0, "");
+}
+
+/* Width 0: as it comes, a tab behind it. */
+static void
+print_cell(const char *text, int width, bool right, bool last)
+{
+	int pad = width - text_width(text);
+	if (right && pad > 0) {
+		printf("%*s", pad, "");
+	}
+	print_safe(text);
+	if (last) {
+		putchar('\n');
+	} else if (width == 0) {
+		putchar('\t');
+	} else {
+		printf("%*s", (right || pad < 0 ? 0 : pad) + 2, "");
+	}
+}
+
 void
 print_table(const struct cli_args *a, json_t *rows, const struct column *columns, size_t count)
 {
-	int width[COLUMNS_MAX];
-	char cell[CELL_MAX];
+	int width[COLUMNS_MAX] = {0};
+	char buf[CELL_MAX];
 	size_t i;
 	json_t *row;
-	for (size_t c = 0; c < count; c++) {
-		width[c] = (int)strlen(columns[c].title);
+	for (size_t c = 0; c < count && !a->bare; c++) {
+		width[c] = text_width(columns[c].title);
 		json_array_foreach(rows, i, row)
 		{
-			cell_text(a, row, &columns[c], cell);
-			width[c] = (int)strlen(cell) > width[c] ? (int)strlen(cell) : width[c];
+			int w = text_width(cell_text(a, row, &columns[c], buf));
+			width[c] = w > width[c] ? w : width[c];
 		}
 	}
 	for (size_t c = 0; c < count && !a->bare; c++) {
-		const char *end = c + 1 == count ? "\n" : "  ";
-		int w = c + 1 == count && !column_right(&columns[c]) ? 0 : width[c];
-		printf(column_right(&columns[c]) ? "%*s%s" : "%-*s%s", w, columns[c].title, end);
+		print_cell(columns[c].title, width[c], column_right(&columns[c]), c + 1 == count);
 	}
 	json_array_foreach(rows, i, row)
 	{
 		for (size_t c = 0; c < count; c++) {
-			bool last = c + 1 == count;
-			cell_text(a, row, &columns[c], cell);
-			if (a->bare) {
-				printf("%s%s", cell, last ? "\n" : "\t");
-			} else {
-				int w = last && !column_right(&columns[c]) ? 0 : width[c];
-				printf(column_right(&columns[c]) ? "%*s%s" : "%-*s%s", w, cell,
-				    last ? "\n" : "  ");
-			}
+			print_cell(cell_text(a, row, &columns[c], buf), width[c],
+			    column_right(&columns[c]), c + 1 == count);
 		}
 	}
 }

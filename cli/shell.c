@@ -99,7 +99,7 @@ shell_complete(EditLine *el, int ch)
 	return result;
 }
 
-/* False: time to leave. */
+/* False: time to leave. status is set when there was a command. */
 static bool
 shell_line(const char *text, int *status)
 {
@@ -111,7 +111,8 @@ shell_line(const char *text, int *status)
 	}
 	int count = words_split(line, words, CLI_WORDS_MAX);
 	if (count < 0) {
-		fprintf(stderr, "agate: a quote is open\n");
+		fprintf(stderr, "agate: %s\n       Nothing was changed.\n",
+		    count == WORDS_OPEN_QUOTE ? "a quote is open" : "too many words");
 		*status = CLI_USAGE;
 	} else if (count > 0 && (strcmp(words[0], "exit") == 0 || strcmp(words[0], "quit") == 0)) {
 		go_on = false;
@@ -127,11 +128,15 @@ shell_script(void)
 {
 	char *line = NULL;
 	size_t cap = 0;
-	int status = CLI_OK;
-	while (getline(&line, &cap, stdin) > 0 && shell_line(line, &status)) {
+	int worst = CLI_OK;
+	bool go_on = true;
+	while (go_on && getline(&line, &cap, stdin) > 0) {
+		int status = CLI_OK;
+		go_on = shell_line(line, &status);
+		worst = status > worst ? status : worst;
 	}
 	free(line);
-	return status;
+	return worst;
 }
 
 int

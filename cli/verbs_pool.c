@@ -5,6 +5,8 @@
 #include "cli/cli.h"
 #include "cli/option.h"
 
+#define REWIND_MAX 64
+
 static bool
 is_set_kind(const char *word)
 {
@@ -15,6 +17,28 @@ is_set_kind(const char *word)
 		}
 	}
 	return false;
+}
+
+static bool
+is_group(const char *word)
+{
+	return is_set_kind(word) || strcmp(word, "log") == 0 || strcmp(word, "spare") == 0;
+}
+
+/* Drives before any kind is named: each is a set of its own. */
+static bool
+create_singles(const char *word, json_t *sets)
+{
+	json_t *names = json_array(), *name;
+	size_t i;
+	bool good = words_expand(word, names);
+	json_array_foreach(names, i, name)
+	{
+		json_array_append_new(
+		    sets, json_pack("{s:s, s:[O]}", "kind", "single", "drives", name));
+	}
+	json_decref(names);
+	return good;
 }
 
 /* The words behind the pool's name, as in zpool: kinds open a set, "log" and "spare" their lists.
@@ -36,6 +60,9 @@ create_layout(const struct cli_verb *v, const struct cli_args *a, json_t *args)
 		} else if (into == logs && strcmp(word, "mirror") == 0) {
 			continue; /* several log drives are always mirrored */
 		} else if (is_set_kind(word)) {
+			if (i + 1 == a->word_count || is_group(a->words[i + 1])) {
+				return cli_usage_error(v, "a set without drives", word);
+			}
 			json_t *set = json_pack("{s:s, s:[]}", "kind", word, "drives");
 			json_array_append_new(sets, set);
 			into = json_object_get(set, "drives");
@@ -43,10 +70,12 @@ create_layout(const struct cli_verb *v, const struct cli_args *a, json_t *args)
 			if (!words_expand(word, into)) {
 				return cli_usage_error(v, "that is no range of names", word);
 			}
-		} else {
-			json_array_append_new(
-			    sets, json_pack("{s:s, s:[s]}", "kind", "single", "drives", word));
+		} else if (!create_singles(word, sets)) {
+			return cli_usage_error(v, "that is no range of names", word);
 		}
+	}
+	if (json_array_size(sets) == 0) {
+		return cli_usage_error(v, "no drives for data", NULL);
 	}
 	return CLI_OK;
 }
@@ -57,7 +86,7 @@ create_options(const struct cli_verb *v, const struct cli_args *a, json_t *args)
 	for (size_t i = 0; i < a->option_count; i++) {
 		uint64_t bytes;
 		if (strncmp(a->options[i], "logsize=", 8) != 0) {
-			return cli_usage_error(v, "no such option", a->options[i]);
+			return cli_usage_error(v, "a new pool takes logsize=SIZE", a->options[i]);
 		}
 		if (!option_size(a->options[i] + 8, &bytes)) {
 			return cli_usage_error(v, "that is no size", a->options[i] + 8);
@@ -158,6 +187,13 @@ verb_pool_list(const struct cli_verb *v, const struct cli_args *a)
 	return status;
 }
 
+static const char *
+text_of(json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+	return s != NULL ? s : "";
+}
+
 static void
 status_drives(json_t *drives, int indent)
 {
@@ -165,9 +201,9 @@ status_drives(json_t *drives, int indent)
 	json_t *d;
 	json_array_foreach(drives, i, d)
 	{
-		printf("%*s%-*s %-9s %6lld %6lld %6lld %8lld\n", indent, "", 44 - indent,
-		    json_string_value(json_object_get(d, "path")),
-		    json_string_value(json_object_get(d, "state")),
+		printf("%*s", indent, "");
+		print_padded(text_of(d, "path"), 44 - indent);
+		printf(" %-9s %6lld %6lld %6lld %8lld\n", text_of(d, "state"),
 		    (long long)json_integer_value(json_object_get(d, "read_errors")),
 		    (long long)json_integer_value(json_object_get(d, "write_errors")),
 		    (long long)json_integer_value(json_object_get(d, "cksum_errors")),
@@ -180,17 +216,18 @@ status_one(json_t *p)
 {
 	size_t i;
 	json_t *set;
-	const char *why = json_string_value(json_object_get(p, "why"));
-	printf("  pool: %s\nhealth: %s\n", json_string_value(json_object_get(p, "name")),
-	    json_string_value(json_object_get(p, "health")));
-	if (why != NULL && why[0] != '\0') {
-		printf("   why: %s\n", why);
+	const char *why = text_of(p, "why");
+	printf("  pool: %s\nhealth: %s\n", text_of(p, "name"), text_of(p, "health"));
+	if (why[0] != '\0') {
+		printf("   why: ");
+		print_safe(why);
+		putchar('\n');
 	}
 	printf("\n  %-42s %-9s %6s %6s %6s %8s\n", "NAME", "STATE", "READ", "WRITE", "CKSUM",
 	    "REPAIRED");
 	json_array_foreach(json_object_get(p, "sets"), i, set)
 	{
-		printf("  %s-%zu\n", json_string_value(json_object_get(set, "kind")), i);
+		printf("  %s-%zu\n", text_of(set, "kind"), i);
 		status_drives(json_object_get(set, "drives"), 4);
 	}
 	if (json_array_size(json_object_get(p, "logs")) > 0) {
@@ -246,8 +283,8 @@ static int
 import_show(const struct cli_verb *v, const struct cli_args *a)
 {
 	static const struct column columns[] = {{"NAME", "name", COLUMN_TEXT},
-	    {"GUID", "guid", COLUMN_TEXT}, {"DRIVES", "drives_seen", COLUMN_COUNT},
-	    {"OF", "drives", COLUMN_COUNT}, {"CLEAN", "clean", COLUMN_FLAG},
+	    {"GUID", "guid", COLUMN_TEXT}, {"SEEN", "drives_seen", COLUMN_COUNT},
+	    {"DRIVES", "drives", COLUMN_COUNT}, {"CLEAN", "clean", COLUMN_FLAG},
 	    {"HOST", "host", COLUMN_TEXT}, {"LAST USED", "last_used", COLUMN_TIME}};
 	json_t *result;
 	int status = client_call("pool import", json_object(), &result);
@@ -275,14 +312,15 @@ verb_pool_import(const struct cli_verb *v, const struct cli_args *a)
 		json_object_set_new(args, "new_name", json_string(a->words[1]));
 	}
 	for (size_t i = 0; i < a->option_count; i++) {
+		unsigned rewind;
 		if (strcmp(a->options[i], "missing_log=on") == 0) {
 			json_object_set_new(args, "missing_log", json_true());
-		} else if (strncmp(a->options[i], "rewind=", 7) == 0) {
-			json_object_set_new(
-			    args, "rewind", json_integer(strtol(a->options[i] + 7, NULL, 10)));
+		} else if (option_count(a->options[i], "rewind=", REWIND_MAX, &rewind)) {
+			json_object_set_new(args, "rewind", json_integer(rewind));
 		} else {
 			json_decref(args);
-			return cli_usage_error(v, "no such option", a->options[i]);
+			return cli_usage_error(
+			    v, "an import takes missing_log=on and rewind=1..64", a->options[i]);
 		}
 	}
 	int status = client_call("pool import", args, &result);
@@ -310,7 +348,7 @@ verb_pool_check(const struct cli_verb *v, const struct cli_args *a)
 	if (!print_json(a, v, result)) {
 		json_array_foreach(json_object_get(result, "list"), i, problem)
 		{
-			print_safe(json_string_value(problem));
+			print_safe(json_is_string(problem) ? json_string_value(problem) : "?");
 			putchar('\n');
 		}
 		printf("%s: %lld problems\n", a->words[0], problems);

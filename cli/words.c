@@ -1,4 +1,5 @@
 /* words.c - lines to words, and ranges of names to names. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,11 @@ words_split(char *line, char **out, int max)
 		while (*from == ' ' || *from == '\t' || *from == '\n') {
 			from++;
 		}
-		if (*from == '\0' || *from == '#' || count == max) {
+		if (*from == '\0' || *from == '#') {
 			return count;
+		}
+		if (count == max) {
+			return WORDS_TOO_MANY;
 		}
 		char quote = '\0';
 		char *to = from;
@@ -36,7 +40,7 @@ words_split(char *line, char **out, int max)
 			}
 		}
 		if (quote != '\0') {
-			return -1;
+			return WORDS_OPEN_QUOTE;
 		}
 		bool end = *from == '\0';
 		from += end ? 0 : 1;
@@ -47,28 +51,42 @@ words_split(char *line, char **out, int max)
 	}
 }
 
+/* "[003-120]": first, last, and how many digits; false when it is no range. end: behind the ']'. */
+static bool
+words_range(const char *open, unsigned long *first, unsigned long *last, int *digits, char **end)
+{
+	char *dash, *close;
+	if (!isdigit((unsigned char)open[1])) {
+		return false;
+	}
+	*first = strtoul(open + 1, &dash, 10);
+	if (*dash != '-' || !isdigit((unsigned char)dash[1])) {
+		return false;
+	}
+	*last = strtoul(dash + 1, &close, 10);
+	*digits = open[1] == '0' ? (int)(dash - open - 1) : 1;
+	*end = close + 1;
+	return *close == ']' && *last >= *first && *last - *first < RANGE_MAX;
+}
+
 bool
 words_expand(const char *word, json_t *list)
 {
 	const char *open = strchr(word, '[');
-	char name[NAME_MAX_BYTES], *end;
+	char name[NAME_MAX_BYTES], *rest;
+	unsigned long first, last;
+	int digits;
 	if (open == NULL) {
-		return json_array_append_new(list, json_string(word)) == 0;
+		return json_array_size(list) < RANGE_MAX &&
+		       json_array_append_new(list, json_string(word)) == 0;
 	}
-	unsigned long first = strtoul(open + 1, &end, 10);
-	if (end == open + 1 || *end != '-') {
-		return false;
-	}
-	char *second = end + 1;
-	unsigned long last = strtoul(second, &end, 10);
-	if (end == second || *end != ']' || last < first || last - first >= RANGE_MAX) {
+	if (!words_range(open, &first, &last, &digits, &rest)) {
 		return false;
 	}
 	for (unsigned long n = first; n <= last; n++) {
-		int len =
-		    snprintf(name, sizeof(name), "%.*s%lu%s", (int)(open - word), word, n, end + 1);
-		if (len >= (int)sizeof(name) ||
-		    json_array_append_new(list, json_string(name)) != 0) {
+		int len = snprintf(
+		    name, sizeof(name), "%.*s%0*lu%s", (int)(open - word), word, digits, n, rest);
+		if (len >= (int)sizeof(name) || !words_expand(name, list)) {
 			return false;
 		}
 	}

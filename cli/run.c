@@ -1,0 +1,181 @@
+/*
+ * run.c - one command: its words against the table of verbs, then the verb. Everything is checked
+ * before anything is sent.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "cli/cli.h"
+
+int
+cli_usage_error(const struct cli_verb *v, const char *what, const char *word)
+{
+	fprintf(stderr, "agate: %s%s%s\n       Nothing was changed.\nusage: agate %s %s %s\n", what,
+	    word != NULL ? ": " : "", word != NULL ? word : "", v->noun, v->verb, v->synopsis);
+	return CLI_USAGE;
+}
+
+int
+cli_help(const char *noun, const char *verb)
+{
+	int shown = 0;
+	for (const struct cli_verb *v = cli_verbs; v->noun != NULL; v++) {
+		if ((noun != NULL && strcmp(noun, v->noun) != 0) ||
+		    (verb != NULL && strcmp(verb, v->verb) != 0)) {
+			continue;
+		}
+		printf("%s %s %s\n", v->noun, v->verb, v->synopsis);
+		if (noun != NULL) {
+			printf("  %s\n", v->help + (strncmp(v->help, "  ", 2) == 0 ? 2 : 0));
+		}
+		shown++;
+	}
+	if (shown == 0) {
+		fprintf(stderr, "agate: there is no command '%s%s%s'; 'help' lists them\n", noun,
+		    verb != NULL ? " " : "", verb != NULL ? verb : "");
+		return CLI_USAGE;
+	}
+	if (noun == NULL) {
+		puts("\nhelp NOUN [VERB] tells more. -H: tab-separated, -p: exact numbers, -j: "
+		     "JSON, -n: dry run.");
+	}
+	return CLI_OK;
+}
+
+static const struct cli_verb *
+cli_find(const char *noun, const char *verb)
+{
+	for (const struct cli_verb *v = cli_verbs; v->noun != NULL; v++) {
+		if (strcmp(v->noun, noun) == 0 && strcmp(v->verb, verb) == 0) {
+			return v;
+		}
+	}
+	return NULL;
+}
+
+static void
+cli_set_flag(struct cli_args *a, char letter)
+{
+	static const struct {
+		char letter;
+		size_t offset;
+	} flags[] = {
+	    {'H', offsetof(struct cli_args, bare)},
+	    {'p', offsetof(struct cli_args, exact)},
+	    {'j', offsetof(struct cli_args, json)},
+	    {'n', offsetof(struct cli_args, dry_run)},
+	    {'f', offsetof(struct cli_args, force)},
+	    {'y', offsetof(struct cli_args, yes)},
+	    {'r', offsetof(struct cli_args, recursive)},
+	    {'R', offsetof(struct cli_args, readonly)},
+	};
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		if (flags[i].letter == letter) {
+			*(bool *)((char *)a + flags[i].offset) = true;
+		}
+	}
+}
+
+/* One word that starts with '-'. Takes the next one for -o. */
+static int
+cli_option(const struct cli_verb *v, struct cli_args *a, char **argv, int *at, int argc)
+{
+	const char *word = argv[*at];
+	if (strcmp(word, "--yes") == 0) {
+		word = "-y";
+	}
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+		cli_help(v->noun, v->verb);
+		return -1;
+	}
+	for (const char *p = word + 1; *p != '\0'; p++) {
+		if (strchr(v->flags, *p) == NULL) {
+			return cli_usage_error(v, "no such option here", word);
+		}
+		if (*p != 'o') {
+			cli_set_flag(a, *p);
+			continue;
+		}
+		const char *value = p[1] != '\0' ? p + 1 : *at + 1 < argc ? argv[++*at] : "";
+		if (strchr(value, '=') == NULL) {
+			return cli_usage_error(v, "-o takes name=value", NULL);
+		}
+		if (a->option_count == CLI_OPTIONS_MAX) {
+			return cli_usage_error(v, "too many options", NULL);
+		}
+		a->options[a->option_count++] = value;
+		break;
+	}
+	return CLI_OK;
+}
+
+/* Requests are JSON, which is UTF-8: other words could only be sent mangled. */
+static int
+cli_check_text(const struct cli_verb *v, int argc, char **argv)
+{
+	for (int i = 0; i < argc; i++) {
+		json_t *text = json_string(argv[i]);
+		json_decref(text);
+		if (text == NULL) {
+			return cli_usage_error(v, "a word isn't text (UTF-8)", NULL);
+		}
+	}
+	return CLI_OK;
+}
+
+static int
+cli_parse(const struct cli_verb *v, int argc, char **argv, struct cli_args *a)
+{
+	bool only_words = false;
+	if (cli_check_text(v, argc, argv) != CLI_OK) {
+		return CLI_USAGE;
+	}
+	for (int i = 0; i < argc; i++) {
+		if (!only_words && strcmp(argv[i], "--") == 0) {
+			only_words = true;
+		} else if (!only_words && argv[i][0] == '-' && argv[i][1] != '\0') {
+			int status = cli_option(v, a, argv, &i, argc);
+			if (status != CLI_OK) {
+				return status;
+			}
+		} else if (a->word_count == CLI_WORDS_MAX) {
+			return cli_usage_error(v, "too many words", NULL);
+		} else {
+			a->words[a->word_count++] = argv[i];
+		}
+	}
+	if (a->word_count < v->words_min) {
+		return cli_usage_error(v, "something is missing", NULL);
+	}
+	if (a->word_count > v->words_max) {
+		return cli_usage_error(v, "one word too many", a->words[v->words_max]);
+	}
+	return CLI_OK;
+}
+
+int
+cli_run_words(int argc, char **argv)
+{
+	if (argc == 0) {
+		return CLI_OK;
+	}
+	if (strcmp(argv[0], "help") == 0) {
+		return cli_help(argc > 1 ? argv[1] : NULL, argc > 2 ? argv[2] : NULL);
+	}
+	if (argc == 1) {
+		/* a noun alone: what it offers */
+		cli_help(argv[0], NULL);
+		return CLI_USAGE;
+	}
+	const struct cli_verb *v = cli_find(argv[0], argv[1]);
+	if (v == NULL) {
+		fprintf(stderr, "agate: there is no command '%s %s'; 'help' lists them\n", argv[0],
+		    argv[1]);
+		return CLI_USAGE;
+	}
+	struct cli_args a = {0};
+	int status = cli_parse(v, argc - 2, argv + 2, &a);
+	if (status != CLI_OK) {
+		return status < 0 ? CLI_OK : status;
+	}
+	return v->run(v, &a);
+}
