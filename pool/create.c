@@ -22,6 +22,20 @@ wipe_drive(struct vdev_drive *d, struct iobuf *zero)
 	return err == 0 ? kb_flush(d->kb) : err;
 }
 
+/* A spare that waits for any pool keeps its identity, by which the pools that list it find it. */
+static bool
+keep_spare(struct vdev_drive *d)
+{
+	struct pool_label_info have;
+
+	if (d->role != DRIVE_ROLE_SPARE || pool_label_probe(d->kb, &have) != 0 ||
+	    have.role != DRIVE_ROLE_SPARE) {
+		return false;
+	}
+	d->guid = have.drive_guid;
+	return true;
+}
+
 static int
 wipe_drives(struct vdevs *v, char *why, size_t why_len)
 {
@@ -33,6 +47,9 @@ wipe_drives(struct vdevs *v, char *why, size_t why_len)
 	}
 	memset(zero->data, 0, LABEL_BYTES);
 	for (uint32_t i = 0; err == 0 && i < v->drive_count; i++) {
+		if (keep_spare(&v->drives[i])) {
+			continue;
+		}
 		err = wipe_drive(&v->drives[i], zero);
 		if (err != 0) {
 			(void)snprintf(why, why_len, "%s can't be written: %s", v->drives[i].path,

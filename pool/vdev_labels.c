@@ -194,7 +194,8 @@ vdev_erase_labels(struct vdevs *v)
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		struct vdev_drive *d = &v->drives[i];
 
-		if (d->kb == NULL) {
+		/* other pools may count on the spare */
+		if (d->kb == NULL || d->role == DRIVE_ROLE_SPARE) {
 			continue;
 		}
 		for (unsigned k = 0; k < LABEL_COUNT; k++) {
