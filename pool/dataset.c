@@ -40,7 +40,7 @@ ds_make(struct pool *p, bool is_mos)
 		list_init(&ds->dirty[i]);
 	}
 	ds->table.levels = 1;
-	ds->next_object = 1;
+	ds->next_object = is_mos ? MOS_OBJECT_POOL + 1 : OBJSET_OBJECT_UNLINKED + 1;
 	ds->policy = (struct pool_ds_policy){.compress = BP_COMPRESS_LZ4,
 	    .zstd_level = 3,
 	    .cksum = BP_CKSUM_XXH3,
@@ -53,7 +53,8 @@ ds_free_memory(struct pool_ds *ds)
 {
 	cuts_drop(ds);
 	mem_free(ds->props);
-	mem_free(ds->freed);
+	mem_free(ds->freed.v);
+	mem_free(ds->landed.v);
 	mem_free(ds);
 }
 

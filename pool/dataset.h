@@ -20,6 +20,11 @@ struct cut {
 	struct unlinked_entry e;
 };
 
+struct ds_numbers {
+	uint64_t *v;
+	uint32_t count, cap;
+};
+
 struct pool_ds {
 	struct pool *p;            /* [c] */
 	bool is_mos;               /* [c] */
@@ -54,8 +59,9 @@ struct pool_ds {
 	struct {
 		uint64_t next, end;
 	} lane[DS_NUMBER_LANES];
-	uint64_t *freed;           /* numbers to use again */
-	uint32_t freed_count, freed_cap;
+	struct ds_numbers freed;   /* to use again */
+	struct ds_numbers landed;  /* destroyed in landed_txg: to use again when that is committed */
+	uint64_t landed_txg;
 	uint64_t scan_next, scan_end; /* table blocks not yet searched for free slots */
 	uint64_t last_generation;
 

@@ -73,7 +73,6 @@ first_objects_create(struct pool *p)
 	struct pool_tx tx;
 
 	tx_init_syncing(&tx, p->datasets->mos, txg_open(p->txgs));
-	obj_number_note(p->datasets->mos, MOS_OBJECT_POOL);
 	return space_create_objects(p->space, &tx, &p->datasets->phys);
 }
 
@@ -86,7 +85,7 @@ pool_engine_create(struct pool *p)
 	err = err != 0 ? err : datasets_create(p);
 	err = err != 0 ? err : first_objects_create(p);
 	if (err == 0) {
-		log_ring_start(p);
+		log_ring_start(p, 0);
 		err = txgs_start(p);
 	}
 	for (unsigned i = 0; i < LOG_ROOTS && err == 0; i++) {

@@ -289,7 +289,8 @@ stack_open(struct freer *f, bool create, struct pool_obj **out)
 	if (!create) {
 		return -ENOENT;
 	}
-	err = pool_obj_create(f->tx, ds, OBJ_UNLINKED, UNLINKED_BLOCK_BYTES, 0, 0, out);
+	err = pool_obj_create(
+	    f->tx, ds, OBJ_UNLINKED, UNLINKED_BLOCK_BYTES, OBJSET_OBJECT_UNLINKED, 0, out);
 	if (err == 0) {
 		ds->unlinked_object = pool_obj_number(*out);
 	}

@@ -39,7 +39,7 @@ log_open(struct pool *p)
 	}
 	log_use_nothing(s);
 	s->epoch = le64_get(p->ub.log_epoch);
-	s->replaying = le64_get(p->ub.txg) != 0;
+	atomic_store(&s->from_txg, le64_get(p->ub.txg) != 0 ? UINT64_MAX : 0);
 	s->old_guid = p->ub.log_guid;
 	s->old_position.epoch = s->epoch;
 	s->old_position.batch_seq = le64_get(p->ub.log_batch);
@@ -156,7 +156,7 @@ ring_make(struct pool_log_state *s, bool in_pool, struct ilog **out)
 }
 
 void
-log_ring_start(struct pool *p)
+log_ring_start(struct pool *p, uint64_t from_txg)
 {
 	struct pool_log_state *s = p->log;
 	struct ilog *ring = NULL, *old = atomic_load(&s->ring);
@@ -176,7 +176,7 @@ log_ring_start(struct pool *p)
 	s->roots_named = 0;
 	atomic_store(&s->ring, ring);
 	atomic_store(&s->failed, false);
-	s->replaying = false;
+	atomic_store(&s->from_txg, from_txg);
 }
 
 void
@@ -220,7 +220,7 @@ log_fill_uber(struct pool *p, uint64_t txg, uint32_t flags, struct uberblock *ub
 	struct ilog *ring = atomic_load(&s->ring);
 	struct ilog_position tail = {0};
 
-	if (s->replaying) {
+	if (txg < atomic_load(&s->from_txg)) {
 		fill_replaying(s, txg, ub);
 		return;
 	}
@@ -243,11 +243,11 @@ log_committed(struct pool *p, uint64_t txg)
 	struct ilog *ring = atomic_load(&s->ring);
 
 	log_drop_deferred(p, txg);
-	if (s->replaying) {
+	if (txg < atomic_load(&s->from_txg)) {
 		return;
 	}
 	if (atomic_load(&s->failed)) {
-		log_ring_start(p);
+		log_ring_start(p, txg + 1);
 		txg_want(p->txgs, txg_open(p->txgs));
 		return;
 	}

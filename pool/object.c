@@ -448,8 +448,9 @@ pool_obj_hold(struct pool_ds *ds, uint64_t object, uint64_t generation, struct p
 
 /* ---- creating and destroying ---- */
 
+/* Is the number free? One that is being destroyed is only for replay, which knows what it does. */
 static int
-obj_create_check(struct pool_ds *ds, uint64_t number)
+obj_create_check(struct pool_ds *ds, uint64_t number, bool dying_is_free)
 {
 	struct object_slot slot;
 	struct pool_obj *o = obj_find(ds, number);
@@ -459,7 +460,7 @@ obj_create_check(struct pool_ds *ds, uint64_t number)
 
 	if (o != NULL) {
 		wg_wait(&o->loaded);
-		dying = atomic_load(&o->dying) || o->load_err == -ENOENT;
+		dying = (dying_is_free && atomic_load(&o->dying)) || o->load_err == -ENOENT;
 		pool_obj_release(o);
 		return dying ? 0 : -EEXIST;
 	}
@@ -477,21 +478,22 @@ obj_create_check(struct pool_ds *ds, uint64_t number)
 
 /* A number nobody uses. Fresh ones need no look at the table; reused ones are checked. */
 static int
-obj_create_number(struct pool_ds *ds, uint64_t wanted, uint64_t *out)
+obj_create_number(
+    struct pool_ds *ds, uint64_t wanted, uint64_t generation, uint64_t *out)
 {
 	int err;
 
 	if (wanted != 0) {
-		err = obj_create_check(ds, wanted);
+		err = obj_create_check(ds, wanted, true);
 		if (err == 0) {
-			obj_number_note(ds, wanted);
+			obj_number_note(ds, wanted, generation);
 			*out = wanted;
 		}
 		return err;
 	}
 	for (;;) {
 		*out = obj_number_pick(ds);
-		err = obj_create_check(ds, *out);
+		err = obj_create_check(ds, *out, false);
 		if (err != -EEXIST) {
 			return err;
 		}
@@ -502,13 +504,14 @@ int
 pool_obj_create(struct pool_tx *tx, struct pool_ds *ds, enum object_type type, uint32_t block_bytes,
     uint64_t number, uint64_t generation, struct pool_obj **out)
 {
+	uint64_t wanted = number;
 	struct pool_obj *o;
 	int err;
 
 	ASSERT(block_bytes >= SECTOR_BYTES && block_bytes <= RAIDZ_BLOCK_BYTES_MAX);
 	ASSERT((block_bytes & (block_bytes - 1)) == 0);
 	for (;;) {
-		err = obj_create_number(ds, number, &number);
+		err = obj_create_number(ds, wanted, generation, &number);
 		if (err != 0) {
 			return err;
 		}

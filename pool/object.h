@@ -98,8 +98,8 @@ void obj_block_count_raise(struct pool_tx *tx, struct pool_obj *o, uint64_t coun
 
 /* ---- object_alloc.c ---- */
 uint64_t obj_number_pick(struct pool_ds *ds);
-void obj_number_note(struct pool_ds *ds, uint64_t number); /* it is in use, chosen by replay */
-void obj_number_give(struct pool_ds *ds, uint64_t number); /* its destruction has landed */
+void obj_number_note(struct pool_ds *ds, uint64_t number, uint64_t generation); /* in use, chosen by replay */
+void obj_number_give(struct pool_ds *ds, uint64_t number, uint64_t txg); /* its destruction lands with txg */
 uint64_t obj_generation_next(struct pool_ds *ds);
 /* The slot of object as the newest table has it. -ENOENT beyond the table. */
 int obj_slot_read(struct pool_ds *ds, uint64_t object, struct object_slot *out) WARN_UNUSED MAY_PARK;

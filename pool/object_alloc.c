@@ -2,7 +2,8 @@
  * object_alloc.c - numbers and generations.
  *
  * A reactor takes numbers from a chunk of DS_CHUNK_NUMBERS of its own. A new chunk comes from above
- * every number ever used. Numbers whose destruction has landed are used again first; those of
+ * every number ever used. Numbers whose destruction is committed are used again first (not before: a record of the new
+ * object could reach the log while the root still has the old one); those of
  * earlier lives are found by searching the table, a block at a time, once an eighth of the numbers
  * below next_object seems to be free. A number from either list is only a proposal: the caller
  * checks that nobody has it (obj_create_number).
@@ -29,37 +30,52 @@ obj_generation_next(struct pool_ds *ds)
 
 /* Under number_lock. Best effort: a number without room is found by a later search. */
 static void
-freed_push(struct pool_ds *ds, uint64_t number)
+numbers_push(struct ds_numbers *l, uint64_t number)
 {
-	if (ds->freed_count == ds->freed_cap) {
-		uint32_t cap = MAX(ds->freed_cap * 2, 64u);
+	if (l->count == l->cap) {
+		uint32_t cap = MAX(l->cap * 2, 64u);
 		uint64_t *more;
 
 		if (cap > FREED_MAX) {
 			return;
 		}
-		more = mem_realloc(ds->freed, cap * sizeof(*more));
+		more = mem_realloc(l->v, cap * sizeof(*more));
 		if (more == NULL) {
 			return;
 		}
-		ds->freed = more;
-		ds->freed_cap = cap;
+		l->v = more;
+		l->cap = cap;
 	}
-	ds->freed[ds->freed_count++] = number;
+	l->v[l->count++] = number;
+}
+
+/* Under number_lock: numbers whose destruction is committed by now may be used. */
+static void
+landed_take(struct pool_ds *ds)
+{
+	if (ds->landed_txg > txg_committed(ds->p->txgs) && !DELIBERATE_BUG("pool-number-reused-early")) {
+		return;
+	}
+	while (ds->landed.count > 0) {
+		numbers_push(&ds->freed, ds->landed.v[--ds->landed.count]);
+	}
 }
 
 void
-obj_number_give(struct pool_ds *ds, uint64_t number)
+obj_number_give(struct pool_ds *ds, uint64_t number, uint64_t txg)
 {
 	spin_lock(&ds->number_lock);
-	freed_push(ds, number);
+	landed_take(ds);
+	ds->landed_txg = txg;
+	numbers_push(&ds->landed, number);
 	spin_unlock(&ds->number_lock);
 }
 
 void
-obj_number_note(struct pool_ds *ds, uint64_t number)
+obj_number_note(struct pool_ds *ds, uint64_t number, uint64_t generation)
 {
 	spin_lock(&ds->number_lock);
+	ds->last_generation = MAX(ds->last_generation, generation);
 	ds->next_object = MAX(ds->next_object, number + 1);
 	for (unsigned i = 0; i < DS_NUMBER_LANES; i++) {
 		if (number >= ds->lane[i].next && number < ds->lane[i].end) {
@@ -108,7 +124,7 @@ search_take(struct pool_ds *ds, uint64_t *out_block)
 	bool take;
 
 	spin_lock(&ds->number_lock);
-	take = ds->freed_count == 0 && ds->scan_next < ds->scan_end &&
+	take = ds->freed.count == 0 && ds->scan_next < ds->scan_end &&
 	       atomic_load(&ds->object_count) < ds->next_object - ds->next_object / 8;
 	if (take) {
 		*out_block = ds->scan_next++;
@@ -125,11 +141,13 @@ search_block(struct pool_ds *ds, uint64_t block)
 	for (uint64_t i = 0; i < SLOTS_PER_BLOCK; i++) {
 		uint64_t number = block * SLOTS_PER_BLOCK + i;
 		uint64_t token = space_read_enter(ds->p->space);
-		int err = number == 0 ? -EINVAL : obj_slot_read(ds, number, &slot);
+		int err = number <= OBJSET_OBJECT_UNLINKED ? -EINVAL : obj_slot_read(ds, number, &slot);
 
 		space_read_exit(ds->p->space, token);
 		if (err == -ENOENT || (err == 0 && slot.type == OBJ_FREE)) {
-			obj_number_give(ds, number);
+			spin_lock(&ds->number_lock);
+			numbers_push(&ds->freed, number);
+			spin_unlock(&ds->number_lock);
 		}
 	}
 }
@@ -144,8 +162,9 @@ obj_number_pick(struct pool_ds *ds)
 		search_block(ds, block);
 	}
 	spin_lock(&ds->number_lock);
-	if (ds->freed_count > 0) {
-		number = ds->freed[--ds->freed_count];
+	landed_take(ds);
+	if (ds->freed.count > 0) {
+		number = ds->freed.v[--ds->freed.count];
 		spin_unlock(&ds->number_lock);
 		return number;
 	}

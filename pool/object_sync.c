@@ -541,7 +541,7 @@ obj_landed(struct ds_job *d, struct pool_obj *o)
 
 	obj_live_drop(o, d->txg);
 	if (destroyed && d->err == 0) {
-		obj_number_give(d->ds, o->number);
+		obj_number_give(d->ds, o->number, d->txg);
 	}
 	pool_obj_release(o);
 }

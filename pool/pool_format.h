@@ -154,7 +154,7 @@ enum object_type {
 	OBJ_TABLE = 2,     /* only in bp: the object table of an objset */
 	OBJ_MAPLOG = 3,    /* only in bp */
 	OBJ_GANG = 4,      /* only in bp */
-	OBJ_POOL = 16,     /* MOS object 1: struct pool_phys */
+	OBJ_POOL = 16,     /* MOS object 2: struct pool_phys */
 	OBJ_SEGMENTS = 17, /* MOS: segment maps of one set */
 	OBJ_DATASET = 18,  /* MOS: struct dataset_phys and properties */
 	OBJ_DEADMAP = 19,  /* MOS: deadlist map of a dataset */
@@ -205,6 +205,7 @@ STATIC_ASSERT(offsetof(struct object_slot, data) == 0x100);
 #define OBJECT_TABLE_BLOCK_BYTES 16384u
 
 /* ---- objset root: one 4 KiB block; the MOS has one, and every dataset and snapshot ---- */
+#define OBJSET_OBJECT_UNLINKED 1u /* its number, in every objset */
 #define OBJSET_MAGIC 0x54455354474131ull
 struct objset_phys {
 	struct le64 magic;         /* 0x000 */
@@ -213,7 +214,7 @@ struct objset_phys {
 	struct le64 object_count;  /* 0x018 */
 	struct le64 used_sectors;  /* 0x020 set sectors referenced by this objset (trees being freed and gang children included), its own root excluded */
 	struct le64 data_bytes;    /* 0x028 logical bytes of level-0 blocks of objects (not of the table) */
-	struct le64 unlinked;      /* 0x030 OBJ_UNLINKED object; 0 = none yet */
+	struct le64 unlinked;      /* 0x030 OBJ_UNLINKED object (OBJSET_OBJECT_UNLINKED); 0 = none yet */
 	struct le64 root_object;   /* 0x038 the owner's: fs root directory */
 	struct le64 dying_count;   /* 0x040 entries in it */
 	uint8_t spare[0x200 - 0x48]; /* 0x048 zero */
@@ -240,8 +241,8 @@ STATIC_ASSERT(sizeof(struct unlinked_entry) == 160);
 #define UNLINKED_BLOCK_BYTES 16384u
 #define UNLINKED_PER_BLOCK (UNLINKED_BLOCK_BYTES / 160u)
 
-/* ---- MOS object 1, block 0 ---- */
-#define MOS_OBJECT_POOL 1u
+/* ---- MOS object 2, block 0 ---- */
+#define MOS_OBJECT_POOL 2u
 #define POOL_SETS_MAX 64u
 struct pool_phys {
 	struct le64 magic;          /* 0x000 */

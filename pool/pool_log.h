@@ -20,7 +20,7 @@ struct pool_log_state {
 	uint32_t roots_named;           /* committed roots that name ring */
 
 	/* replay: what the roots say until it is over */
-	bool replaying;
+	atomic_ullong from_txg;         /* roots before this one name the old ring: they may lack effects */
 	struct guid old_guid;
 	struct ilog_position old_position;
 	uint64_t floor, replayed;
@@ -33,7 +33,7 @@ struct pool_log_state {
 int log_open(struct pool *p) WARN_UNUSED;   /* reads p->ub; makes no ring yet */
 void log_close(struct pool *p) MAY_PARK;
 /* A new ring in a new epoch, used once LOG_ROOTS roots name it. Without a ring commits wait for their txg. */
-void log_ring_start(struct pool *p) MAY_PARK;
+void log_ring_start(struct pool *p, uint64_t from_txg) MAY_PARK;
 uint64_t log_ring_bytes(struct pool *p);
 
 int log_reserve(struct pool_tx *tx, const struct pool_need *need) WARN_UNUSED MAY_PARK;

@@ -144,7 +144,7 @@ pool_replay(struct pool *p, pool_deliver_fn *deliver, void *arg, struct pool_rep
 	if (err != 0) {
 		return err;
 	}
-	log_ring_start(p);
+	log_ring_start(p, txg_open(p->txgs)); /* what was redone is in txgs up to this one */
 	for (unsigned i = 0; i < LOG_ROOTS && err == 0; i++) {
 		err = pool_sync(p);
 	}
