@@ -136,7 +136,7 @@ pool_replay(struct pool *p, pool_deliver_fn *deliver, void *arg, struct pool_rep
 	if (p->readonly) {
 		return -EROFS;
 	}
-	if (!p->log->replaying) {
+	if (atomic_load(&p->log->from_txg) != UINT64_MAX) {
 		*out = r.result; /* just created, or replayed before: starting a ring anew would leave this one */
 		return 0;
 	}
