@@ -18,6 +18,9 @@ dir_path_release(struct dir_path *p)
 	for (uint32_t i = 0; i < p->fresh_count; i++) {
 		pool_buf_release(p->fresh[i].buf);
 	}
+	if (p->next != NULL) {
+		pool_buf_release(p->next);
+	}
 	memset(p, 0, sizeof(*p));
 }
 

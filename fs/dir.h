@@ -27,6 +27,9 @@ struct dir_path {
 	uint64_t next_key;                        /* smallest key behind the leaf; 0 = it is the last */
 	struct dir_fresh fresh[DIR_HEIGHT_MAX + 1];
 	uint32_t fresh_count, fresh_used;
+	struct pool_buf *next;                    /* neighbour to join the leaf with, or NULL */
+	uint64_t next_block;
+	bool next_is_right;
 };
 
 int dir_find(struct fs_node *n, const struct name_hash *h, const char *name, uint32_t len, struct dir_ent *out) WARN_UNUSED MAY_PARK;
@@ -35,9 +38,10 @@ int dir_insert_prepare(struct fs_node *n, const struct name_hash *h, const char 
     uint64_t *out_key) WARN_UNUSED MAY_PARK;
 void dir_insert_apply(struct pool_tx *tx, struct fs_node *n, struct dir_path *p, const struct dir_ent *e, const struct name_hash *h,
     const char *name, uint32_t len) MAY_PARK;
-/* Also for replace. -ENOENT: no such key. */
+/* -ENOENT: no such key. */
+int dir_replace_prepare(struct fs_node *n, uint64_t key, struct dir_path *p) WARN_UNUSED MAY_PARK;
 int dir_remove_prepare(struct fs_node *n, uint64_t key, struct dir_path *p) WARN_UNUSED MAY_PARK;
-/* tidy: give empty nodes back; not while another path into the same directory is prepared. */
+/* tidy: join thin nodes, give empty ones back; not while another path into the same directory is prepared. */
 void dir_remove_apply(struct pool_tx *tx, struct fs_node *n, struct dir_path *p, uint64_t key, bool tidy) MAY_PARK;
 void dir_replace_apply(struct pool_tx *tx, struct fs_node *n, struct dir_path *p, const struct dir_ent *e) MAY_PARK;
 void dir_path_release(struct dir_path *p);
@@ -68,6 +72,7 @@ void leaf_insert(void *node, uint32_t i, const struct dir_ent *e, const char *na
 void leaf_set(void *node, uint32_t i, const struct dir_ent *e);
 void leaf_delete(void *node, uint32_t i);
 uint64_t leaf_split(void *left, void *right); /* right: initialised, empty. Returns right's smallest key */
+void leaf_join(void *left, const void *right); /* right's entries, all greater, go to the end of left */
 /* Bytes of slots and names. */
 uint32_t leaf_used(const void *node);
 

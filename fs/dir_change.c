@@ -3,9 +3,9 @@
  *
  * prepare holds the path and, for a split, blocks for the new nodes, and checks deeply whatever
  * apply will move about. apply then only changes memory. Splits go upward along the held path. A
- * node that becomes empty is put on the free list and taken out of its parent; nodes that are
- * merely thin stay until they are empty. A directory that loses its last entry gives back all of
- * its blocks.
+ * thin leaf joins a neighbour under the same parent when both fit into one node with room to
+ * spare; an empty node is put on the free list and taken out of its parent. A directory that loses
+ * its last entry gives back all of its blocks.
  *
  * RENAME within one directory prepares both paths, removes without tidying and then inserts: a
  * removal that doesn't tidy changes no node but its leaf, so the other path stays good, and the
@@ -265,8 +265,8 @@ dir_insert_apply(struct pool_tx *tx, struct fs_node *n, struct dir_path *p, cons
 
 /* ---- remove ---- */
 
-int
-dir_remove_prepare(struct fs_node *n, uint64_t key, struct dir_path *p)
+static int
+locate(struct fs_node *n, uint64_t key, struct dir_path *p)
 {
 	memset(p, 0, sizeof(*p));
 	if (n->ino.dir_height == 0) {
@@ -285,39 +285,119 @@ dir_remove_prepare(struct fs_node *n, uint64_t key, struct dir_path *p)
 	return err;
 }
 
-static void
-free_node(struct pool_tx *tx, struct fs_node *n, struct dir_path *p, uint32_t d)
+int
+dir_replace_prepare(struct fs_node *n, uint64_t key, struct dir_path *p)
 {
-	struct dir_where w = where_of(n, p->block[d], 0);
-	struct dir_node_phys *h = pool_buf_dirty(tx, p->buf[d]);
-	dnode_init(h, &w, DIR_FREE_MAGIC);
-	h->next_free = le64_of(n->ino.dir_free);
-	n->ino.dir_free = p->block[d] + 1;
+	return locate(n, key, p);
 }
 
-/* The leaf of the path is empty: take it, and every inner node that has no child left, out of the
- * tree. */
+/*
+ * Holds a neighbour under the same parent when the leaf is thin and both fit into one node with
+ * some room to spare. Joining them is a favour: when the neighbour can't be had, the leaf stays as
+ * it is.
+ */
 static void
-tidy_upward(struct pool_tx *tx, struct fs_node *n, struct dir_path *p)
+hold_neighbour(struct fs_node *n, struct dir_path *p)
 {
-	uint32_t d = p->depth - 1;
-	free_node(tx, n, p, d);
-	while (d-- > 0) {
+	uint32_t used = leaf_used(pool_buf_data(p->buf[p->depth - 1]));
+	if (p->depth < 2 || used > DIR_NODE_BYTES / 4) {
+		return;
+	}
+	uint32_t d = p->depth - 2, i = p->index[d];
+	const void *parent = pool_buf_data(p->buf[d]);
+	p->next_is_right = i + 1 < dnode_count(parent);
+	if (!p->next_is_right && i == 0) {
+		return;
+	}
+	p->next_block = inner_block(parent, p->next_is_right ? i + 1 : i - 1);
+	struct dir_where w = where_of(n, p->next_block, 0);
+	if (pool_buf_hold(n->obj, p->next_block, false, &p->next) != 0) {
+		p->next = NULL;
+		return;
+	}
+	const void *next = pool_buf_data(p->next);
+	if (dnode_check_deep(next, &w) != 0 || used + leaf_used(next) > DIR_NODE_BYTES / 4 * 3) {
+		pool_buf_release(p->next);
+		p->next = NULL;
+	}
+}
+
+int
+dir_remove_prepare(struct fs_node *n, uint64_t key, struct dir_path *p)
+{
+	int err = locate(n, key, p);
+	if (err == 0) {
+		hold_neighbour(n, p);
+	}
+	return err;
+}
+
+static void
+free_node(struct pool_tx *tx, struct fs_node *n, struct pool_buf *buf, uint64_t block)
+{
+	struct dir_where w = where_of(n, block, 0);
+	struct dir_node_phys *h = pool_buf_dirty(tx, buf);
+	dnode_init(h, &w, DIR_FREE_MAGIC);
+	h->next_free = le64_of(n->ino.dir_free);
+	n->ino.dir_free = block + 1;
+}
+
+/* Takes child i out of the inner node at depth d, and every inner node that has no child left out
+ * of its parent. */
+static void
+take_child_out(struct pool_tx *tx, struct fs_node *n, struct dir_path *p, uint32_t d, uint32_t i)
+{
+	for (;;) {
 		void *node = pool_buf_dirty(tx, p->buf[d]);
-		inner_delete(node, p->index[d]);
+		inner_delete(node, i);
 		uint32_t left = dnode_count(node);
 		if (left == 1 && d == 0) {
 			n->ino.dir_root = inner_block(node, 0);
 			n->ino.dir_height--;
-			free_node(tx, n, p, d);
+			free_node(tx, n, p->buf[0], p->block[0]);
 		}
 		if (left > 0) {
 			return;
 		}
-		free_node(tx, n, p, d);
+		free_node(tx, n, p->buf[d], p->block[d]);
+		if (d == 0) {
+			n->ino.dir_root = 0;
+			n->ino.dir_height = 0;
+			return;
+		}
+		i = p->index[--d];
 	}
-	n->ino.dir_root = 0;
-	n->ino.dir_height = 0;
+}
+
+/* The entries of the right one of two neighbours go to the left one. */
+static void
+join(struct pool_tx *tx, struct fs_node *n, struct dir_path *p)
+{
+	uint32_t d = p->depth - 1, i = p->index[d - 1];
+	void *leaf = pool_buf_dirty(tx, p->buf[d]), *next = pool_buf_dirty(tx, p->next);
+	leaf_join(p->next_is_right ? leaf : next, p->next_is_right ? next : leaf);
+	if (p->next_is_right) {
+		free_node(tx, n, p->next, p->next_block);
+		take_child_out(tx, n, p, d - 1, i + 1);
+	} else {
+		free_node(tx, n, p->buf[d], p->block[d]);
+		take_child_out(tx, n, p, d - 1, i);
+	}
+}
+
+static void
+tidy_leaf(struct pool_tx *tx, struct fs_node *n, struct dir_path *p)
+{
+	uint32_t d = p->depth - 1;
+	if (d == 0) {
+		return;
+	}
+	if (dnode_count(pool_buf_data(p->buf[d])) == 0) {
+		free_node(tx, n, p->buf[d], p->block[d]);
+		take_child_out(tx, n, p, d - 1, p->index[d - 1]);
+	} else if (p->next != NULL) {
+		join(tx, n, p);
+	}
 }
 
 /* Without entries the blocks are only ballast. When they can't be freed now, the free list keeps
@@ -341,9 +421,7 @@ dir_remove_apply(struct pool_tx *tx, struct fs_node *n, struct dir_path *p, uint
 	if (!tidy) {
 		return;
 	}
-	if (dnode_count(leaf) == 0 && p->depth > 1) {
-		tidy_upward(tx, n, p);
-	}
+	tidy_leaf(tx, n, p);
 	if (n->ino.dir_entries == 0) {
 		n->ino.dir_probe = 0;
 		dir_path_release(p);

@@ -314,6 +314,19 @@ leaf_split(void *left, void *right)
 	return leaf_key(right, 0);
 }
 
+void
+leaf_join(void *left, const void *right)
+{
+	for (uint32_t i = 0; i < dnode_count(right); i++) {
+		struct dir_ent e;
+		const char *name;
+		uint32_t len;
+		int err = leaf_get(right, i, &e, &name, &len);
+		ASSERT(err == 0); /* checked deeply before */
+		leaf_insert(left, dnode_count(left), &e, name, len);
+	}
+}
+
 /* ---- inner nodes ---- */
 
 uint64_t

@@ -185,7 +185,7 @@ rename_apply(struct renaming *m)
 	if (err != 0) {
 		return err;
 	}
-	err = m->target != NULL ? dir_remove_prepare(m->to_dir, m->to_key, &in)
+	err = m->target != NULL ? dir_replace_prepare(m->to_dir, m->to_key, &in)
 				: dir_insert_prepare(
 				      m->to_dir, &m->to_hash, m->to, m->to_len, 0, &in, &m->to_key);
 	if (err == 0) {

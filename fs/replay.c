@@ -159,7 +159,7 @@ replay_insert(struct replay *r)
 	}
 	struct dir_path path;
 	if ((r->d->steps & LOG_STEP_REPLACE) != 0) {
-		int err = dir_remove_prepare(dir, e.key, &path);
+		int err = dir_replace_prepare(dir, e.key, &path);
 		if (err == 0) {
 			dir_replace_apply(r->tx, dir, &path, &e);
 			dir_path_release(&path);

@@ -81,15 +81,17 @@ model_lookup(struct model *m, uint32_t i)
 	}
 }
 
-/* Lists all of it; every name that is there once, in the order of keys. */
-static void
+/* Lists all of it; every name that is there once, in the order of keys. Returns the number of
+ * leaves. */
+static uint32_t
 model_list(struct model *m)
 {
 	uint8_t *leaf = mem_zalloc(DIR_NODE_BYTES);
 	ASSERT(leaf != NULL);
 	uint64_t from = DIR_KEY_MIN, last = 0;
-	uint32_t found = 0;
+	uint32_t found = 0, leaves = 0;
 	while (from != 0) {
+		leaves++;
 		int err = dir_leaf_copy(m->rig.root, from, leaf, &from);
 		ASSERT(err == 0);
 		for (uint32_t i = 0; i < dnode_count(leaf); i++) {
@@ -106,6 +108,7 @@ model_list(struct model *m)
 	UNIT_CHECK(found == m->alive);
 	UNIT_CHECK(m->rig.root->ino.dir_entries == m->alive);
 	mem_free(leaf);
+	return leaves;
 }
 
 static void
@@ -138,7 +141,7 @@ model_run(void *arg)
 		}
 		model_lookup(m, (uint32_t)(rt_random_u64() % m->names));
 	}
-	model_list(m);
+	(void)model_list(m);
 	UNIT_CHECK(dir_verify(m->rig.root, no_problem, NULL) == 0);
 	for (uint32_t i = 0; i < m->names; i++) {
 		model_lookup(m, i);
@@ -146,12 +149,49 @@ model_run(void *arg)
 			model_remove(m, i);
 		}
 	}
-	model_list(m);
+	(void)model_list(m);
 	UNIT_CHECK(dir_verify(m->rig.root, no_problem, NULL) == 0);
 	UNIT_CHECK(m->rig.root->ino.dir_blocks <= 1);
 	pool_tx_end(m->tx);
 	mem_free(m->key);
 	rig_close(&m->rig);
+}
+
+/* A directory that shrinks to a tenth gives most of its leaves back. */
+static void
+shrink_run(void *arg)
+{
+	struct model *m = arg;
+	rig_open(&m->rig);
+	fakepool_set_parking(m->rig.pool, false);
+	m->key = mem_zalloc_array(m->names, sizeof(*m->key));
+	ASSERT(m->key != NULL);
+	struct pool_need need = {0};
+	int err = pool_tx_begin(fs_ds_pool_ds(m->rig.ds), &need, &m->tx);
+	ASSERT(err == 0);
+	for (uint32_t i = 0; i < m->names; i++) {
+		model_insert(m, i);
+	}
+	uint32_t full = model_list(m);
+	for (uint32_t i = 0; i < m->names; i++) {
+		if (i % 10 != 0) {
+			model_remove(m, i);
+		}
+	}
+	uint32_t thin = model_list(m);
+	UNIT_CHECK(thin < full / 3);
+	UNIT_CHECK(dir_verify(m->rig.root, no_problem, NULL) == 0);
+	pool_tx_end(m->tx);
+	mem_free(m->key);
+	rig_close(&m->rig);
+}
+
+static void
+test_shrink(void)
+{
+	struct model m = {.names = 20000};
+	struct rt_options opt = unit_rt(true, 1, unit_seed(6));
+	CU_ASSERT(rt_run(&opt, shrink_run, &m) == 0);
 }
 
 static void
@@ -360,6 +400,7 @@ main(int argc, char **argv)
 	    {"small trees against the model", test_model_small},
 	    {"forced hash collisions", test_collisions},
 	    {"100,000 names against the model", test_model_large},
+	    {"shrinking", test_shrink},
 	    {"listing while names come and go", test_listing},
 	    {"damaged nodes", test_junk},
 	};
