@@ -52,16 +52,22 @@ adm_add_pool(struct adm *a, struct pool *p, struct adm_error *e)
 		(void)pool_export(p);
 		return adm_fail(e, ENOSPC, "there are %u pools in service already", ADM_POOLS_MAX);
 	}
-	struct adm_pool *ap = &a->pools[a->pool_count];
-	*ap = (struct adm_pool){.pool = p};
-	int err = nfsd_add_pool(a->nfsd, p, &ap->fp);
+	struct adm_pool fresh = {.pool = p};
+	int err = nfsd_add_pool(a->nfsd, p, &fresh.fp);
 	if (err != 0) {
 		adm_fail(e, err, "pool '%s' can't be brought into service: %s", pool_name(p),
 		    err_str(err));
 		(void)pool_export(p);
 		return err;
 	}
-	a->pool_count++;
+	/* by name, which is the order of every list */
+	uint32_t at = a->pool_count++;
+	while (at > 0 && strcmp(pool_name(a->pools[at - 1].pool), pool_name(p)) > 0) {
+		a->pools[at] = a->pools[at - 1];
+		at--;
+	}
+	struct adm_pool *ap = &a->pools[at];
+	*ap = fresh;
 	/* a damaged list of shares doesn't keep the pool away: it is said, and only shares fail */
 	struct adm_error bad = {0};
 	if (shares_load(a, ap, &bad) != 0) {

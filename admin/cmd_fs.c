@@ -37,9 +37,9 @@ fs_cmd_create(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	return shares_publish(a, e);
 }
 
-/* A share on the dataset or below it keeps it from being destroyed. */
+/* A share of the dataset, or, when below, of one below it: these keep it from being destroyed. */
 static const char *
-fs_shared(const struct adm_pool *ap, const char *name)
+fs_shared(const struct adm_pool *ap, const char *name, bool below)
 {
 	size_t i, len = strlen(name);
 	json_t *share;
@@ -47,7 +47,7 @@ fs_shared(const struct adm_pool *ap, const char *name)
 	{
 		const char *ds = json_string_value(json_object_get(share, "dataset"));
 		if (ds != NULL && strncmp(ds, name, len) == 0 &&
-		    (ds[len] == '\0' || ds[len] == '/')) {
+		    (ds[len] == '\0' || (below && ds[len] == '/'))) {
 			return json_string_value(json_object_get(share, "path"));
 		}
 	}
@@ -63,7 +63,7 @@ fs_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	if (ap == NULL) {
 		return -e->code;
 	}
-	const char *share = fs_shared(ap, name);
+	const char *share = fs_shared(ap, name, true);
 	if (share != NULL) {
 		adm_fail_next(e, "share remove %s", share);
 		return adm_fail(e, EBUSY, "'%s' is shared as %s", name, share);
@@ -250,7 +250,7 @@ fs_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		}
 		pool_ds_get_info(ds, &info);
 		pool_ds_close(ds);
-		const char *share = fs_shared(ap, path);
+		const char *share = fs_shared(ap, path, false);
 		json_array_append_new(list,
 		    json_pack("{s:s, s:I, s:I, s:I, s:s}", "name", path, "used",
 			(json_int_t)info.used_bytes, "available", (json_int_t)info.available_bytes,

@@ -239,7 +239,9 @@ pool_close(struct adm *a, struct adm_pool *ap, int (*end)(struct pool *p), struc
 	json_t *shares = ap->shares;
 	nfsd_remove_pool(a->nfsd, p);
 	a->pool_count--;
-	*ap = a->pools[a->pool_count];
+	for (struct adm_pool *last = &a->pools[a->pool_count]; ap < last; ap++) {
+		ap[0] = ap[1];
+	}
 	json_decref(shares);
 	int err = shares_publish(a, e);
 	int end_err = end(p);
