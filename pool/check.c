@@ -184,42 +184,24 @@ compare_segment(
 
 /* ---- contents ---- */
 
-struct verify_rec {
-	const struct space_rec *r;
-};
-
-static bool
-verify_rec(void *arg, const uint8_t *data, uint32_t len)
-{
-	const struct space_rec *r = ((const struct verify_rec *)arg)->r;
-	uint32_t stored = ((uint32_t)r->psize + 1) * BP_SIZE_UNIT;
-
-	return stored <= len &&
-	       block_cksum_ok((enum bp_cksum)r->cksum_kind, data, stored, r->cksum);
-}
-
 /* The map log's blocks were verified along the chain. */
 static void
 verify_blocks(struct check *c, const struct rec_list *image)
 {
 	for (uint32_t i = 0; i < image->count; i++) {
-		const struct space_rec *r = &image->items[i];
-		struct verify_rec v = {r};
-		uint32_t len = ALIGN_UP(((uint32_t)r->psize + 1) * BP_SIZE_UNIT, SECTOR_BYTES);
-		struct raidz_report report = {0};
+		struct space_rec *r = &image->items[i];
+		struct raidz_report report;
 		int err;
 
 		if (r->cksum_kind == BP_CKSUM_NONE) {
 			continue;
 		}
-		err = raidz_scrub_block(
-		    c->p->v.sets[r->set].rg, r->sector, len, verify_rec, &v, &report);
-		vdev_count_report(&c->p->v, r->set, &report);
+		err = space_verify_record(c->p, r, &report);
 		if (err != 0) {
 			check_problem(c,
-			    "set %u sector %" PRIu64 ": %u bytes of txg %" PRIu64
+			    "set %u sector %" PRIu64 ": %u sectors of txg %" PRIu64
 			    " can't be read: %s",
-			    r->set, r->sector, len, r->birth, err_str(err));
+			    r->set, r->sector, r->asize, r->birth, err_str(err));
 		} else if (report.cksum_bad != 0) {
 			check_problem(c, "set %u sector %" PRIu64 ": wrong on columns 0x%x%s",
 			    r->set, r->sector, report.cksum_bad,

@@ -470,7 +470,8 @@ apply(struct space *s, struct log_job *job, struct space_batch *b)
 	}
 	list_splice_back(&s->log_blocks, &job->blocks);
 	s->log_tail = job->tail;
-	rec_list_free(&job->recs);
+	rec_list_free(&s->written);
+	s->written = job->recs;
 	s->txg_recs.count = 0;
 }
 
@@ -613,6 +614,7 @@ space_committed(struct space *s, uint64_t txg)
 {
 	uint64_t meta = atomic_exchange(&s->txg_meta[txg % SPACE_TXG_SLOTS], 0);
 
+	rec_list_free(&s->written);
 	s->meta_worst = MAX(s->meta_worst, meta);
 	spin_lock(&s->root_lock);
 	s->root = s->p->ub.root;

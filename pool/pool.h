@@ -167,9 +167,22 @@ struct pool_status {
 	uint64_t log_ring_bytes, log_used_bytes;
 	bool log_in_pool;
 	uint64_t data_errors;   /* blocks that nothing could verify, since import */
+	bool reimport;          /* suspended for good: export and import; what was acknowledged as stable is replayed */
 };
 int pool_get_status(struct pool *p, struct pool_status *out) WARN_UNUSED; /* never waits for I/O */
 void pool_status_free(struct pool_status *s);
+
+/* ---- drives that go and come ---- */
+/*
+ * pool_drive_return - a drive that carries a label of this pool and whose member is absent, gone or out. It is written from now on, and
+ * stale for what it missed. A suspended pool goes on by itself when enough are back. The pool owns d when this is 0.
+ * -ENOENT no member of this pool; -EBUSY the member is there and well; -EROFS; errors of reading the drive. May park.
+ */
+int pool_drive_return(struct pool *p, struct kb_drive *d) WARN_UNUSED MAY_PARK;
+/* Out by the administrator's wish, until pool_drive_online; durable on return. Data drives. -ENOENT; -EBUSY the pool needs it; -EINVAL not a
+ * data drive; -ERR_SUSPENDED. online: also -ENODEV it isn't there. */
+int pool_drive_offline(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_PARK;
+int pool_drive_online(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_PARK;
 
 /* Walks everything reachable from the root and compares with the space maps. problem() gets one sentence each.
  * out_count: problems found. On a pool in use it checks the last committed root. May park, long. */

@@ -34,6 +34,8 @@ struct pool {
 	bool readonly;
 	atomic_bool suspended;     /* nothing commits until drives return; block.c and sync.c */
 	atomic_bool closing;       /* give up what waits for drives */
+	atomic_bool verify_txg;    /* drives came back while a txg was written: space_verify_txg before its uberblock */
+	atomic_bool txg_lost;      /* blocks of the syncing txg are gone: only an import goes on, from the last root */
 	atomic_bool config_dirty;  /* membership changed: labels go out with the next commit */
 	atomic_ullong data_errors;
 };

@@ -158,6 +158,7 @@ space_destroy(struct space *s)
 	}
 	list_free_batches(s);
 	rec_list_free(&s->txg_recs);
+	rec_list_free(&s->written);
 	for (uint32_t i = 0; s->sets != NULL && i < s->set_count; i++) {
 		for (uint32_t k = 0; s->sets[i].segs != NULL && k < s->sets[i].seg_count; k++) {
 			mem_free(s->sets[i].segs[k].bits);

@@ -37,6 +37,11 @@ void space_read_exit(struct space *s, uint64_t token);
 /* Sync, in this order, on the sync fiber. */
 int space_sync_fold(struct space *s, struct pool_tx *tx) WARN_UNUSED MAY_PARK;            /* step 3: writes segment maps through MOS objects */
 int space_sync_log(struct space *s, uint64_t txg, struct bp *out_tail) WARN_UNUSED MAY_PARK; /* step 4; may be repeated when it failed */
+/*
+ * After space_sync_log, when drives were lost and came back while this txg was written: is every block of it there? Whatever a returned drive
+ * lacks is written to it. 0; -EIO, -ERR_CKSUM: blocks are gone that only the drives' caches had; this txg can never be committed.
+ */
+int space_verify_txg(struct space *s, uint64_t txg) WARN_UNUSED MAY_PARK;
 /* Step 5, after space_sync_log: sets ub->maplog, used_sectors and deferred_sectors. */
 void space_fill_uber(struct space *s, uint64_t txg, struct uberblock *ub);
 /* Step 6. pool.ub is the uberblock just committed: segments are loaded from its root from here on. */

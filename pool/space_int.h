@@ -137,6 +137,7 @@ struct space {
 	uint64_t released_txg;
 	struct rec_list txg_recs; /* gathered for the log, kept until it is written */
 	uint64_t txg_recs_txg;
+	struct rec_list written;        /* the records of the txg that waits for its uberblock */
 	struct list log_blocks; /* oldest first */
 	uint64_t log_records, log_limit;
 	struct bp log_tail;
@@ -178,6 +179,10 @@ int maplog_read(struct space *s, const struct bp *tail,
     int (*each)(void *arg, const struct space_rec *r), void *arg,
     struct list *out_blocks) WARN_UNUSED MAY_PARK;
 uint32_t maplog_block_cap(uint32_t len_bytes); /* records in a block */
+
+/* ---- space_verify.c ---- */
+/* Every column of the block behind a record: verified, and rewritten where wrong or stale. Errors of raidz_scrub_block. */
+int space_verify_record(struct pool *p, struct space_rec *r, struct raidz_report *out_report) WARN_UNUSED MAY_PARK;
 
 /* ---- space_alloc.c ---- */
 void bits_set(uint64_t *bits, uint32_t from, uint32_t count);

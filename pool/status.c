@@ -9,7 +9,7 @@
 #define STATUS_RECORD_BYTES (128u << 10)
 
 static void
-status_drive(const struct vdev_drive *d, struct pool_drive_status *out)
+status_drive(const struct vdev_drive *d, bool locked, struct pool_drive_status *out)
 {
 	out->guid = d->guid;
 	(void)snprintf(out->path, sizeof(out->path), "%s", d->path);
@@ -18,7 +18,8 @@ status_drive(const struct vdev_drive *d, struct pool_drive_status *out)
 	out->set_index = d->set_index;
 	out->column = d->column;
 	out->state = d->state;
-	out->present = d->kb != NULL && !kb_is_gone(d->kb);
+	/* without the lock the drive may be closed under us */
+	out->present = d->kb != NULL && (!locked || !kb_is_gone(d->kb));
 	out->stale = d->dirty_from != 0;
 	out->read_errors = d->read_errors;
 	out->write_errors = d->write_errors;
@@ -62,7 +63,14 @@ status_health(struct pool *p, struct pool_status *out)
 		}
 	}
 	out->health = POOL_ONLINE;
-	if (p->suspended) {
+	if (p->suspended && p->txg_lost) {
+		out->health = POOL_SUSPENDED;
+		out->reimport = true;
+		(void)snprintf(out->why, sizeof(out->why),
+		    "drives that vanished have lost blocks they had not flushed: export and import "
+		    "the pool; "
+		    "what was acknowledged as stable is replayed");
+	} else if (p->suspended) {
 		out->health = POOL_SUSPENDED;
 		(void)snprintf(out->why, sizeof(out->why),
 		    "too many drives are gone (%u out, first %.80s): nothing is written until they "
@@ -123,7 +131,7 @@ pool_get_status(struct pool *p, struct pool_status *out)
 			status_set(&p->v.sets[i], &s.sets[i]);
 		}
 		for (uint32_t i = 0; i < s.drive_count; i++) {
-			status_drive(&p->v.drives[i], &s.drives[i]);
+			status_drive(&p->v.drives[i], locked, &s.drives[i]);
 		}
 		status_health(p, &s);
 		s.txg = p->v.committed_txg;

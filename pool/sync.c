@@ -55,6 +55,32 @@ uber_fill(struct pool *p, uint64_t txg, uint32_t flags, struct uberblock *ub)
 	log_fill_uber(p, txg, flags, ub);
 }
 
+/*
+ * Every block is durable when this is 0. Drives that were away meanwhile have lost what they hadn't
+ * flushed: then the txg's blocks are looked at one by one, and what that writes is flushed again.
+ * When blocks are gone for good the txg can't be committed in this life of the pool; another
+ * drive's return is a reason to look again.
+ */
+static int
+flush_blocks(struct pool *p, uint64_t txg, bool *lost)
+{
+	int err = vdev_flush_all(&p->v, lost);
+
+	while (err == 0 && (atomic_load(&p->suspended) || atomic_load(&p->verify_txg)) &&
+	       !DELIBERATE_BUG("pool-resume-unverified")) {
+		if (!atomic_exchange(&p->verify_txg, false) && atomic_load(&p->txg_lost)) {
+			return -EIO;
+		}
+		err = space_verify_txg(p->space, txg);
+		atomic_store(&p->txg_lost, err == -ERR_CKSUM);
+		err = err != 0 ? err : vdev_flush_all(&p->v, lost);
+		if (err == 0 && !atomic_load(&p->verify_txg)) {
+			break;
+		}
+	}
+	return err;
+}
+
 /* Under config_lock: flush, labels if need be, uberblock; again while membership changes under it.
  */
 static int
@@ -67,7 +93,7 @@ commit_once(struct pool *p, uint64_t txg, uint32_t flags)
 	if (!DELIBERATE_BUG("pool-skip-flush")) {
 		bool lost = false;
 
-		err = vdev_flush_all(&p->v, &lost);
+		err = flush_blocks(p, txg, &lost);
 		changed = changed || lost;
 	}
 	while (err == 0) {

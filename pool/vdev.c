@@ -223,18 +223,30 @@ vdev_open_groups(struct vdevs *v, bool readonly)
 	return 0;
 }
 
-uint32_t
-vdev_missing(const struct vdevs *v, uint32_t set_index)
+static uint32_t
+count_columns(const struct vdevs *v, uint32_t set_index, enum raidz_col_state state)
 {
-	uint32_t missing = 0;
+	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		const struct vdev_drive *d = &v->drives[i];
 
-		missing += d->role == DRIVE_ROLE_DATA && d->set_index == set_index &&
-			   column_state(d) == RAIDZ_COL_MISSING;
+		count += d->role == DRIVE_ROLE_DATA && d->set_index == set_index &&
+			 column_state(d) == state;
 	}
-	return missing;
+	return count;
+}
+
+uint32_t
+vdev_missing(const struct vdevs *v, uint32_t set_index)
+{
+	return count_columns(v, set_index, RAIDZ_COL_MISSING);
+}
+
+uint32_t
+vdev_lacking(const struct vdevs *v, uint32_t set_index)
+{
+	return vdev_missing(v, set_index) + count_columns(v, set_index, RAIDZ_COL_STALE);
 }
 
 int

@@ -91,6 +91,8 @@ void vdev_drive_back(struct vdevs *v, struct vdev_drive *d, uint64_t dirty_to_tx
 struct vdev_drive *vdev_column(const struct vdevs *v, uint32_t set_index, uint32_t column);
 /* Columns of a set that are neither read nor written. */
 uint32_t vdev_missing(const struct vdevs *v, uint32_t set_index);
+/* The same and the stale ones: columns that can't give all data. */
+uint32_t vdev_lacking(const struct vdevs *v, uint32_t set_index);
 /* Counts what a raidz report says against the drives of a set. */
 void vdev_count_report(struct vdevs *v, uint32_t set_index, const struct raidz_report *r);
 

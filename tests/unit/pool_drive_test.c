@@ -1,0 +1,298 @@
+/*
+ * pool_drive_test.c - drives that vanish and return while a pool is in use: one is survived and
+ * comes back stale; two suspend the pool; when they return it goes on whole, or, when unflushed
+ * blocks went with them, stays suspended until it is imported anew. Whatever was synced is there in
+ * the end.
+ */
+#include "tests/unit/pool_files.h"
+
+/* As a hot-plug event would: the medium is back and is opened anew. */
+static int
+give_back(struct pool *p, uint32_t drive)
+{
+	int err;
+
+	kb_sim_return(rig.media[drive]);
+	err = kb_sim_open(rig.media[drive], &rig.drives[drive]);
+	ASSERT(err == 0);
+	err = pool_drive_return(p, rig.drives[drive]);
+	if (err != 0) {
+		printf("\n    return of drive %u: %s\n", drive, err_str(err));
+	}
+	return err;
+}
+
+static void
+run_one(void *arg)
+{
+	uint32_t c = *(uint32_t *)arg;
+	struct pool_import_result result;
+	struct pool_import_spec spec = {0};
+	struct pool_status st;
+	struct kb_drive *stranger;
+	struct pool *p;
+	int err;
+
+	rig_open(&rig);
+	p = make_pool(&one_set, "tank");
+	for (uint32_t i = 0; i < 4; i++) {
+		err = write_file(p, 200000, i + 1);
+		UNIT_CHECK(err == 0);
+	}
+	err = pool_drive_return(p, rig.drives[c]);
+	UNIT_CHECK(err == -EBUSY);
+	kb_sim_vanish(rig.media[c]);
+	for (uint32_t i = 4; i < 8; i++) {
+		err = write_file(p, 200000, i + 1);
+		UNIT_CHECK(err == 0);
+		err = pool_sync(p);
+		UNIT_CHECK(err == 0);
+	}
+	check_files(p);
+	err = pool_get_status(p, &st);
+	UNIT_CHECK(err == 0);
+	UNIT_CHECK(st.health == POOL_DEGRADED);
+	pool_status_free(&st);
+	err = kb_sim_open(rig.media[7], &stranger);
+	UNIT_CHECK(err == 0);
+	err = pool_drive_return(p, stranger);
+	UNIT_CHECK(err == -ENOENT);
+	kb_close(stranger);
+	err = give_back(p, c);
+	UNIT_CHECK(err == 0);
+	err = write_file(p, 200000, 9);
+	UNIT_CHECK(err == 0);
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	UNIT_CHECK(p->v.drives[c].dirty_from != 0 && p->v.drives[c].dirty_to != UINT64_MAX);
+	check_files(p);
+	check_pool(p);
+	leave(p);
+	err = take(&spec, NULL, &p, &result);
+	UNIT_CHECK(err == 0);
+	UNIT_CHECK(vdev_column(&p->v, 0, c)->dirty_from != 0);
+	check_files(p);
+	leave(p);
+	rig_close(&rig);
+}
+
+static void
+test_one(void)
+{
+	rng = unit_seed(1) * 2 + 1;
+	for (uint32_t c = 0; c < 7; c++) {
+		rig_make(&rig, 8, 128 * MIB);
+		in_sim(run_one, &c, c + 1);
+		rig_unmake(&rig);
+	}
+}
+
+/* ---- two at once ---- */
+
+struct two {
+	bool resumed; /* out */
+	bool bad;     /* out: resumed, and something is wrong */
+	struct pool *p;
+};
+
+static void
+syncer(void *arg)
+{
+	struct two *t = arg;
+
+	/* fails when the pool suspends meanwhile, whatever becomes of it */
+	(void)!pool_sync(t->p);
+	t->p = NULL;
+}
+
+static void
+run_two(void *arg)
+{
+	struct two *t = arg;
+	struct pool_import_result result;
+	struct pool_import_spec spec = {0};
+	uint32_t a = (uint32_t)rnd(7), b = (a + 1 + (uint32_t)rnd(6)) % 7, kept;
+	struct pool *p;
+	int err;
+
+	rig_open(&rig);
+	p = make_pool(&one_set, "tank");
+	for (uint32_t i = 0; i < 4; i++) {
+		err = write_file(p, 200000, i + 1);
+		UNIT_CHECK(err == 0);
+	}
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	kept = want.count;
+	for (uint32_t i = 0; i < 8; i++) {
+		err = write_file(p, 300000, 10 + i);
+		UNIT_CHECK(err == 0);
+	}
+	t->p = p;
+	fiber_spawn_wait(0, FIBER_ADMIN, "test-sync", syncer, t);
+	fiber_sleep(rnd(3 * NSEC_PER_MSEC));
+	kb_sim_vanish(rig.media[a]);
+	fiber_sleep(rnd(2 * NSEC_PER_MSEC));
+	kb_sim_vanish(rig.media[b]);
+	fiber_sleep(3 * NSEC_PER_SEC);
+	if (t->p != NULL) {
+		UNIT_CHECK(pool_is_suspended(p));
+		err = write_file(p, 1000, 99);
+		UNIT_CHECK(err == -ERR_SUSPENDED);
+	}
+	(void)give_back(p, a);
+	(void)give_back(p, b);
+	fiber_sleep(20 * NSEC_PER_SEC);
+	t->resumed = !pool_is_suspended(p);
+	if (t->resumed) {
+		uint64_t problems = 0;
+
+		/* nothing may be missing: of what was written before and of what waited */
+		err = pool_check(p, NULL, NULL, &problems);
+		t->bad = err != 0 || problems != 0;
+		if (!t->bad) {
+			check_files(p);
+			leave(p);
+		}
+	} else {
+		/* the txg's blocks went with the drives: what was synced is still there */
+		struct pool_status st;
+
+		err = pool_get_status(p, &st);
+		UNIT_CHECK(err == 0);
+		UNIT_CHECK(st.reimport);
+		pool_status_free(&st);
+		want.count = kept;
+		memset(rig.drives, 0, sizeof(rig.drives));
+		err = pool_export(p);
+		UNIT_CHECK(err == -ERR_SUSPENDED);
+		while (t->p != NULL) {
+			fiber_sleep(NSEC_PER_SEC);
+		}
+		rig_open(&rig);
+		err = take(&spec, NULL, &p, &result);
+		UNIT_CHECK(err == 0);
+		check_files(p);
+		check_pool(p);
+		leave(p);
+	}
+	if (t->bad) {
+		rt_sim_crash();
+	}
+	rig_close(&rig);
+}
+
+static unsigned
+try_two(uint64_t seed, unsigned runs, unsigned *out_resumed)
+{
+	unsigned bad = 0;
+
+	for (unsigned i = 0; i < runs; i++) {
+		struct rt_options opt = sim_options(seed + i);
+		struct two t = {0};
+		int err;
+
+		rng = (seed + i) * 0x9e3779b97f4a7c15ull + 1;
+		rig_make(&rig, 7, 128 * MIB);
+		err = rt_run(&opt, run_two, &t);
+		CU_ASSERT(err == 0 || t.bad);
+		bad += t.bad;
+		*out_resumed += t.resumed;
+		if (err != 0) {
+			rig_power_cut(&rig, seed);
+		}
+		rig_unmake(&rig);
+	}
+	return bad;
+}
+
+static void
+test_two(void)
+{
+	uint64_t seed = unit_seed(100);
+	unsigned resumed = 0, bad = try_two(seed, 40, &resumed);
+
+	printf("resumed %u of 40 ", resumed);
+	CU_ASSERT_EQUAL(bad, 0);
+	CU_ASSERT(resumed > 0);
+}
+
+#ifdef AGATE_DEBUG
+static void
+test_bugs_are_seen(void)
+{
+	unsigned resumed = 0;
+
+	bug_set_deliberate("pool-resume-unverified");
+	CU_ASSERT(try_two(100, 40, &resumed) > 0);
+	bug_set_deliberate(NULL);
+}
+#endif
+
+/* ---- by the administrator ---- */
+
+static void
+run_offline(void *arg UNUSED)
+{
+	struct pool_import_result result;
+	struct pool_import_spec spec = {0};
+	struct guid one, two, none = {{1}};
+	struct pool *p;
+	int err;
+
+	rig_open(&rig);
+	p = make_pool(&one_set, "tank");
+	one = p->v.drives[2].guid;
+	two = p->v.drives[5].guid;
+	UNIT_CHECK(pool_drive_offline(p, &none) == -ENOENT);
+	err = pool_drive_offline(p, &one);
+	UNIT_CHECK(err == 0);
+	UNIT_CHECK(pool_drive_offline(p, &two) == -EBUSY);
+	err = write_file(p, 300000, 1);
+	UNIT_CHECK(err == 0);
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	leave(p);
+	/* it stays out over an import */
+	err = take(&spec, NULL, &p, &result);
+	UNIT_CHECK(err == 0);
+	UNIT_CHECK(vdev_column(&p->v, 0, 2)->state == DRIVE_STATE_OFFLINE);
+	check_files(p);
+	err = pool_drive_online(p, &one);
+	UNIT_CHECK(err == 0);
+	UNIT_CHECK(vdev_column(&p->v, 0, 2)->dirty_from != 0);
+	/* stale ones count: the set can't do without another */
+	UNIT_CHECK(pool_drive_offline(p, &two) == -EBUSY);
+	err = pool_drive_offline(p, &one);
+	UNIT_CHECK(err == 0);
+	err = pool_drive_online(p, &one);
+	UNIT_CHECK(err == 0);
+	check_files(p);
+	check_pool(p);
+	leave(p);
+	rig_close(&rig);
+}
+
+static void
+test_offline(void)
+{
+	rng = unit_seed(3) * 2 + 1;
+	rig_make(&rig, 7, 128 * MIB);
+	in_sim(run_offline, NULL, 3);
+	rig_unmake(&rig);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct unit_test tests[] = {
+	    {"one", test_one},
+	    {"two", test_two},
+	    {"offline", test_offline},
+#ifdef AGATE_DEBUG
+	    {"bugs_are_seen", test_bugs_are_seen},
+#endif
+	};
+
+	return unit_main("pool_drive", tests, ARRAY_LEN(tests), argc, argv);
+}
