@@ -17,24 +17,11 @@ rig_attach(struct rig *r, struct pool *pool, fs_reply_found_fn *found, void *arg
 }
 
 void
-rig_open(struct rig *r)
-{
-	rig_attach(r, fakepool_create("tank"), NULL, NULL);
-}
-
-void
 rig_detach(struct rig *r)
 {
 	fs_node_put(r->root);
 	fs_ds_close(r->ds);
 	fs_pool_close(r->fp);
-}
-
-void
-rig_close(struct rig *r)
-{
-	rig_detach(r);
-	fakepool_free(r->pool);
 }
 
 struct fs_cred

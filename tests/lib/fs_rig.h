@@ -6,7 +6,6 @@
 #define AGATE_TESTS_FS_RIG_H
 
 #include "fs/fs.h"
-#include "tests/lib/fakepool.h"
 
 struct rig {
 	struct pool *pool;

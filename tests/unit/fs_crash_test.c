@@ -6,16 +6,19 @@
  */
 #include "fs/fs_int.h"
 #include "kernel-bypass/kb_sim.h"
+#include "tests/lib/fs_storm.h"
 #include "tests/lib/unit.h"
 
 #define ACTORS 4u
+#define STORMS 3u /* fibers that do anything at all in one directory; only fs_check judges them */
 #define NAMES 6u
-#define FILES 64u /* of one actor between two lives; more than it can make */
+#define FILES 256u /* of one actor between two lives; more than it can make */
 #define FILE_BYTES 12288u
 #define VERSIONS 24u
 #define DRIVES 5u /* three of data, two of log */
 #define DRIVE_BYTES (96 * MIB)
 #define NO_FILE UINT32_MAX
+#define OPS 200u
 
 struct version {
 	uint32_t size, mode;
@@ -50,6 +53,7 @@ struct world {
 	struct fs_pool *fp;
 	struct fs_ds *ds;
 	struct fs_node *root;
+	struct storm storm;
 	struct waitgroup wg;
 };
 
@@ -451,7 +455,7 @@ actor_fiber(void *arg)
 	uint32_t len = (uint32_t)sprintf(name, "actor%u", (uint32_t)(a - w->actors));
 	int err = fs_lookup(w->root, &cred, name, len, &dir);
 	ASSERT(err == 0);
-	for (uint32_t i = 0; i < 150; i++) {
+	for (uint32_t i = 0; i < OPS; i++) {
 		do_something(a, dir);
 		if (rnd(20) == 0) {
 			fiber_sleep(rnd(400) * NSEC_PER_MSEC);
@@ -459,6 +463,36 @@ actor_fiber(void *arg)
 	}
 	fs_node_put(dir);
 	wg_done(&w->wg);
+}
+
+static void
+storm_fiber(void *arg)
+{
+	struct world *w = arg;
+	for (uint32_t i = 0; i < OPS; i++) {
+		storm_op(&w->storm);
+		if (rnd(20) == 0) {
+			fiber_sleep(rnd(400) * NSEC_PER_MSEC);
+		}
+	}
+	wg_done(&w->wg);
+}
+
+static void
+storm_prepare(struct world *w)
+{
+	struct fs_cred cred = {.uid = 0};
+	int err = fs_lookup(w->root, &cred, "storm", 5, &w->storm.root);
+	if (err == -ENOENT) {
+		struct fs_result res;
+		struct fs_req req = request();
+		struct fs_create_args args = {.type = FS_DIR,
+		    .how = FS_CREATE_GUARDED,
+		    .set = {.set_mode = true, .mode = 0777}};
+		err = fs_create(w->root, &req, "storm", 5, &args, &w->storm.root, &res);
+	}
+	ASSERT(err == 0);
+	w->storm.ds = w->ds;
 }
 
 static void
@@ -479,14 +513,19 @@ life_main(void *arg)
 	for (uint32_t i = 0; i < ACTORS; i++) {
 		actor_verify(w, i);
 	}
+	storm_prepare(w);
 	world_check(w);
 	wg_init(&w->wg);
-	wg_add(&w->wg, ACTORS);
+	wg_add(&w->wg, ACTORS + STORMS);
 	for (uint32_t i = 0; i < ACTORS; i++) {
 		fiber_spawn_wait(
 		    i % rt_reactor_count(), FIBER_REQUEST, "actor", actor_fiber, &w->actors[i]);
 	}
+	for (uint32_t i = 0; i < STORMS; i++) {
+		fiber_spawn_wait(i % rt_reactor_count(), FIBER_REQUEST, "storm", storm_fiber, w);
+	}
 	wg_wait(&w->wg);
+	fs_node_put(w->storm.root);
 	err = pool_sync(w->pool);
 	ASSERT(err == 0);
 	world_check(w);
@@ -540,8 +579,9 @@ test_cuts(void)
 {
 	uint64_t seed = unit_seed(1);
 	uint32_t cuts = 0;
-	log_set_level(LOG_ERROR);
+	log_set_level(getenv("AGATE_LOG") != NULL ? LOG_DEBUG : LOG_ERROR);
 	for (uint64_t i = 0; i < 8 && CU_get_number_of_failures() == 0; i++) {
+		bug_set_buggify(i % 2 == 0 ? 0 : 30);
 		cuts += run_world(seed + i, 6);
 	}
 	CU_ASSERT(cuts > 8);
