@@ -38,8 +38,10 @@ actor_init(struct actor *a, struct storm *s)
 {
 	memset(a, 0, sizeof(*a));
 	a->s = s;
-	a->origin =
-	    (struct fs_origin){.addr = {0xfd}, .xid = ++s->next_xid, .prog = 100003, .vers = 3};
+	a->origin = (struct fs_origin){.addr = {0xfd},
+	    .xid = 1 + atomic_fetch_add(&s->next_xid, 1),
+	    .prog = 100003,
+	    .vers = 3};
 	a->req = (struct fs_req){.origin = &a->origin, .reply = give_reply, .reply_arg = a};
 	a->req.cred.uid = rnd(4) == 0 ? 1000 : 0;
 }
@@ -80,8 +82,9 @@ any_name(char *out)
 static void
 op_create(struct actor *a, struct fs_node *dir, const char *name)
 {
-	static char target[FS_SYMLINK_MAX];
-	memset(target, 't', sizeof(target));
+	char *target = mem_zalloc(FS_SYMLINK_MAX);
+	ASSERT(target != NULL);
+	memset(target, 't', FS_SYMLINK_MAX);
 	struct fs_result res;
 	struct fs_create_args args = {.how = rnd(2) ? FS_CREATE_GUARDED : FS_CREATE_UNCHECKED,
 	    .set = {.set_mode = true, .mode = rnd(4096), .set_size = rnd(2) != 0},
@@ -99,6 +102,7 @@ op_create(struct actor *a, struct fs_node *dir, const char *name)
 		args.how = FS_CREATE_GUARDED;
 	}
 	int err = fs_create(dir, &a->req, name, (uint32_t)strlen(name), &args, NULL, &res);
+	mem_free(target);
 	UNIT_CHECK(err == 0 || err == -EEXIST || err == -ESTALE || err == -EACCES || err == -EPERM);
 }
 

@@ -10,7 +10,7 @@
 struct storm {
 	struct fs_ds *ds;
 	struct fs_node *root; /* everything happens below this directory */
-	uint32_t next_xid;
+	atomic_uint next_xid;
 	/* called with each reply as it goes into the log, or NULL */
 	void (*replied)(struct storm *s, uint32_t xid, uint64_t object);
 };
