@@ -12,6 +12,7 @@
 #define MAPLOG_MAX 65536u
 #define CHAIN_MAX (1u << 20)
 #define ENTRY 32u
+#define MOS_POOL_OBJECT 2u
 enum { OP_ALLOC = 1, OP_FREE = 2 };
 
 struct segment {
@@ -61,7 +62,7 @@ tables_read(struct space *s)
 	int err = phys != NULL ? dump_mos(s->p, &mos) : -ENOMEM;
 
 	if (err == 0) {
-		err = dump_slot_read(s->p, &mos, 1, &slot);
+		err = dump_slot_read(s->p, &mos, MOS_POOL_OBJECT, &slot);
 	}
 	if (err == 0) {
 		err = dump_object_read(s->p, &slot, 0, phys, SECTOR);
