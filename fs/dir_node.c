@@ -103,21 +103,28 @@ dnode_check(const void *node, const struct dir_where *w)
 	return fits ? 0 : -ERR_CORRUPT;
 }
 
+static bool
+name_within(const void *node, const struct dir_slot_phys *s)
+{
+	uint32_t off = le16_get(s->name_off), len = s->name_len;
+	return len > 0 && off >= heap_of(node) && off + len <= DIR_NODE_BYTES;
+}
+
+/* Order and bounds, which moving things about relies on; what the entries say is looked at by
+ * leaf_get. */
 static int
 check_leaf_slots(const void *node)
 {
 	uint64_t last = 0;
 	size_t bytes = 0;
 	for (uint32_t i = 0; i < dnode_count(node); i++) {
-		struct dir_ent e;
-		const char *name;
-		uint32_t len;
-		int err = leaf_get(node, i, &e, &name, &len);
-		if (err != 0 || e.key <= last) {
+		const struct dir_slot_phys *s = &cslots(node)[i];
+		uint64_t key = le64_get(s->key);
+		if (!name_within(node, s) || key <= last) {
 			return -ERR_CORRUPT;
 		}
-		last = e.key;
-		bytes += len;
+		last = key;
+		bytes += s->name_len;
 	}
 	return bytes == DIR_NODE_BYTES - heap_of(node) ? 0 : -ERR_CORRUPT;
 }
@@ -175,12 +182,11 @@ leaf_get(
     const void *node, uint32_t i, struct dir_ent *out, const char **out_name, uint32_t *out_len)
 {
 	const struct dir_slot_phys *s = &cslots(node)[i];
-	uint32_t off = le16_get(s->name_off);
-	uint32_t len = s->name_len;
-	if (len == 0 || off < heap_of(node) || off + len > DIR_NODE_BYTES) {
+	if (!name_within(node, s)) {
 		return -ERR_CORRUPT;
 	}
-	const char *name = (const char *)node + off;
+	uint32_t len = s->name_len;
+	const char *name = (const char *)node + le16_get(s->name_off);
 	uint64_t key = le64_get(s->key), object = le64_get(s->object);
 	if (key < DIR_KEY_MIN || key > INT64_MAX || object == 0 || s->type < FS_REG ||
 	    s->type > FS_FIFO || memchr(name, '/', len) != NULL || memchr(name, 0, len) != NULL) {
@@ -295,21 +301,27 @@ repack_names(void *node, uint32_t keep, uint8_t *scratch)
 	set_count(node, keep);
 }
 
+/* As it is: what the entry says is none of our business here. */
+static void
+copy_slot(void *to, uint32_t at, const void *from, uint32_t i)
+{
+	const struct dir_slot_phys *s = &cslots(from)[i];
+	struct dir_ent e = {.key = le64_get(s->key),
+	    .object = le64_get(s->object),
+	    .generation = le64_get(s->generation),
+	    .type = (enum fs_type)s->type};
+	leaf_insert(to, at, &e, (const char *)from + le16_get(s->name_off), s->name_len);
+}
+
 uint64_t
 leaf_split(void *left, void *right)
 {
 	uint32_t count = dnode_count(left), mid = split_point(left);
 	ASSERT(count >= 2);
-	const struct dir_slot_phys *s = cslots(left);
 	for (uint32_t i = mid; i < count; i++) {
-		struct dir_ent e = {.key = le64_get(s[i].key),
-		    .object = le64_get(s[i].object),
-		    .generation = le64_get(s[i].generation),
-		    .type = (enum fs_type)s[i].type};
-		const char *name = (const char *)left + le16_get(s[i].name_off);
-		leaf_insert(right, i - mid, &e, name, s[i].name_len);
+		copy_slot(right, i - mid, left, i);
 	}
-	uint8_t *gap = (uint8_t *)right + HDR + (count - mid) * sizeof(*s);
+	uint8_t *gap = (uint8_t *)right + HDR + (count - mid) * sizeof(struct dir_slot_phys);
 	repack_names(left, mid, gap);
 	return leaf_key(right, 0);
 }
@@ -318,12 +330,7 @@ void
 leaf_join(void *left, const void *right)
 {
 	for (uint32_t i = 0; i < dnode_count(right); i++) {
-		struct dir_ent e;
-		const char *name;
-		uint32_t len;
-		int err = leaf_get(right, i, &e, &name, &len);
-		ASSERT(err == 0); /* checked deeply before */
-		leaf_insert(left, dnode_count(left), &e, name, len);
+		copy_slot(left, dnode_count(left), right, i);
 	}
 }
 
