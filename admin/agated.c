@@ -34,16 +34,17 @@ agated_load(const char *path, struct adm_config *cfg)
 }
 
 static int
-agated_override(struct adm_config *cfg, char *text)
+agated_override(struct adm_config *cfg, const char *text)
 {
-	char why[512];
-	char *equals = strchr(text, '=');
-	if (equals == NULL) {
+	char why[512], key[64];
+	const char *equals = strchr(text, '=');
+	if (equals == NULL || (size_t)(equals - text) >= sizeof(key)) {
 		fprintf(stderr, "agated: -o takes key=value, not '%s'\n", text);
 		return 1;
 	}
-	*equals = '\0';
-	if (config_set(cfg, text, equals + 1, why, sizeof(why)) != 0) {
+	memcpy(key, text, (size_t)(equals - text));
+	key[equals - text] = '\0';
+	if (config_set(cfg, key, equals + 1, why, sizeof(why)) != 0) {
 		fprintf(stderr, "agated: %s\n", why);
 		return 1;
 	}

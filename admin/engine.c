@@ -211,5 +211,8 @@ engine_run(const struct adm_config *cfg, int parent_fd, bool safe_mode)
 		log_error("runtime-not-started reason=%s", err_str(err));
 		return 1;
 	}
+	if (mem_live_count() != 0) {
+		log_warn("heap-left-over allocations=%llu", (unsigned long long)mem_live_count());
+	}
 	return e.status;
 }

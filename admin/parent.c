@@ -224,7 +224,7 @@ parent_start_engine(struct parent *p, bool safe_mode)
 	}
 	if (p->engine == 0) {
 		close(pair[0]);
-		_exit(parent_be_engine(p, pair[1], self, safe_mode));
+		exit(parent_be_engine(p, pair[1], self, safe_mode));
 	}
 	close(pair[1]);
 	p->sock = pair[0];

@@ -437,6 +437,7 @@ kb_drive_create(const struct kb_ops *ops, const struct kb_info *info, struct kb_
 	}
 	d->ops = ops;
 	d->info = *info;
+	d->lock_fd = -1;
 	d->lane_count = rt_reactor_count();
 	d->lane_stride = ALIGN_UP(ops->lane_bytes, (size_t)64);
 	d->lanes = mem_zalloc_array(d->lane_count, d->lane_stride);

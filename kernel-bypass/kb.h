@@ -90,6 +90,12 @@ int kb_discard(struct kb_drive *d, uint64_t off_bytes, uint64_t len_bytes) WARN_
  * 0; -ENOENT, -EACCES, -EBUSY, -EINVAL (not a drive), -ENOMEM. May park.
  */
 int kb_open(const char *path, int fd, bool exclusive, struct kb_drive **out) WARN_UNUSED MAY_PARK;
+/*
+ * kb_claim - take the drive for ourselves, or (shared) beside others who only read: an advisory lock (flock(2)) that
+ * ends when the drive is closed or the process dies. Another agated, or another open of ours, that wants it gets
+ * -EBUSY. Simulated drives have nobody to be taken from. Never parks for long.
+ */
+int kb_claim(struct kb_drive *d, bool shared) WARN_UNUSED;
 /* Waits (at most the drive's timeout) for outstanding I/O; late I/O keeps its buffers until it ends.
  * Nobody may submit during or after it. */
 void kb_close(struct kb_drive *d) MAY_PARK;

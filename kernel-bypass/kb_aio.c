@@ -374,6 +374,7 @@ kb_aio_open(int fd, const struct kb_info *info, struct kb_drive **out)
 		return err;
 	}
 	aio_of(d)->fd = fd;
+	d->lock_fd = fd;
 	aio_of(d)->dev = st.st_rdev;
 	for (unsigned i = 0; i < d->lane_count; i++) {
 		struct kb_aio_lane *al = aio_lane_of(kb_lane_at(d, i));

@@ -242,6 +242,7 @@ kb_file_open(int fd, const struct kb_info *info, bool in_memory, struct kb_drive
 		return err;
 	}
 	file_of(d)->fd = fd;
+	d->lock_fd = fd;
 	if (in_memory) {
 		offload(file_map_blocking, file_of(d));
 	}

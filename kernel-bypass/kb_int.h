@@ -91,6 +91,7 @@ struct kb_ops {
 struct kb_drive {
 	const struct kb_ops *ops; /* [c] */
 	struct kb_info info;      /* [c] */
+	int lock_fd;              /* [c] kb_claim locks it; -1 = there is nothing to lock */
 	unsigned lane_count;      /* [c] */
 	size_t lane_stride;       /* [c] */
 	uint8_t *lanes;           /* [c] */

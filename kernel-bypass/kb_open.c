@@ -7,6 +7,7 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -191,4 +192,16 @@ kb_open(const char *path, int fd, bool exclusive, struct kb_drive **out)
 		return kb_file_open(c.fd, &c.info, c.in_memory, out);
 	}
 	return kb_aio_open(c.fd, &c.info, out);
+}
+
+int
+kb_claim(struct kb_drive *d, bool shared)
+{
+	if (d->lock_fd < 0) {
+		return 0;
+	}
+	if (flock(d->lock_fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) {
+		return 0;
+	}
+	return errno == EWOULDBLOCK ? -EBUSY : -errno;
 }

@@ -109,6 +109,11 @@ pool_create(const struct pool_create_spec *spec, struct pool **out, char *out_wh
 	p->timeline = 1;
 	p->ub.pool_guid = p->v.pool_guid;
 	p->ub.timeline = le64_of(p->timeline);
+	err = vdev_claim(&p->v, false, out_why, why_len);
+	if (err != 0) {
+		vdev_free(&p->v, false);
+		goto free_pool;
+	}
 	err = wipe_drives(&p->v, out_why, why_len);
 	if (err == 0) {
 		err = vdev_open_groups(&p->v, false);

@@ -212,7 +212,10 @@ pool_import(
 	p->readonly = spec->readonly;
 	err = vdev_assemble(spec, &p->v, result);
 	if (err == 0) {
-		err = take_up(spec, p, result);
+		err = vdev_claim(&p->v, spec->readonly, result->why, sizeof(result->why));
+		if (err == 0) {
+			err = take_up(spec, p, result);
+		}
 		if (err != 0) {
 			vdev_free(&p->v, false);
 		}

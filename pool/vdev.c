@@ -207,6 +207,24 @@ column_follow(struct vdevs *v, const struct vdev_drive *d)
 }
 
 int
+vdev_claim(struct vdevs *v, bool readonly, char *why, size_t why_len)
+{
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		struct vdev_drive *d = &v->drives[i];
+		int err = 0;
+
+		if (d->kb != NULL && d->role != DRIVE_ROLE_SPARE) {
+			err = kb_claim(d->kb, readonly);
+		}
+		if (err != 0) {
+			(void)snprintf(why, why_len, "%s is in use by another process", kb_path(d->kb));
+			return err;
+		}
+	}
+	return 0;
+}
+
+int
 vdev_open_groups(struct vdevs *v, bool readonly)
 {
 	for (uint32_t i = 0; i < v->set_count; i++) {

@@ -56,6 +56,8 @@ int vdev_assemble(const struct pool_import_spec *spec, struct vdevs *out, struct
 void vdev_free(struct vdevs *v, bool close_drives) MAY_PARK;
 
 /* Opens the groups of v's sets and gives them their drives. */
+/* Locks every data and log drive that is there for this process (spares are shared by pools). -EBUSY with why. */
+int vdev_claim(struct vdevs *v, bool readonly, char *why, size_t why_len) WARN_UNUSED;
 int vdev_open_groups(struct vdevs *v, bool readonly) WARN_UNUSED;
 /* The next config_txg. */
 uint64_t vdev_next_config(const struct vdevs *v);

@@ -318,6 +318,35 @@ test_open_errors(void)
 	run_real(open_errors_main, NULL);
 }
 
+/* Two that open one image: the first to claim it keeps the other out until it closes. */
+static void
+claim_main(void *arg)
+{
+	struct kb_drive *one = NULL, *two = NULL;
+	char path[128];
+
+	(void)arg;
+	make_image(path, sizeof(path), work_dir, "a.img", 4 * MIB);
+	CU_ASSERT_FATAL(kb_open(path, -1, true, &one) == 0);
+	CU_ASSERT_FATAL(kb_open(path, -1, true, &two) == 0);
+	CU_ASSERT(kb_claim(one, false) == 0);
+	CU_ASSERT(kb_claim(two, false) == -EBUSY);
+	CU_ASSERT(kb_claim(two, true) == -EBUSY);
+	kb_close(one);
+	CU_ASSERT(kb_claim(two, true) == 0);
+	CU_ASSERT_FATAL(kb_open(path, -1, true, &one) == 0);
+	CU_ASSERT(kb_claim(one, true) == 0);
+	CU_ASSERT(kb_claim(one, false) == -EBUSY);
+	kb_close(one);
+	kb_close(two);
+}
+
+static void
+test_claim(void)
+{
+	run_real(claim_main, NULL);
+}
+
 /* A file that shrinks under us gives errors, not wrong data. */
 static void
 shrunk_main(void *arg)
@@ -504,6 +533,7 @@ main(int argc, char **argv)
 {
 	static const struct unit_test tests[] = {
 	    {"open_errors", test_open_errors},
+	    {"claim", test_claim},
 	    {"image_in_memory", test_image_in_memory},
 	    {"image_on_disk", test_image_on_disk},
 	    {"block_device", test_block_device},
