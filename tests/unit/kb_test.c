@@ -339,6 +339,7 @@ claim_main(void *arg)
 	CU_ASSERT(kb_claim(one, false) == -EBUSY);
 	kb_close(one);
 	kb_close(two);
+	unlink(path);
 }
 
 static void
