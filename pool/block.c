@@ -4,14 +4,13 @@
  *
  * A column that a write didn't reach is tried once more (rewriting a block that nothing refers to
  * yet is harmless). If it fails again its drive is out from this txg on, and config_dirty makes the
- * commit write that down before the uberblock. A set that has lost more than it tolerates suspends
- * the pool: the writer keeps its data and tries again until the drives return; requests see
- * -ERR_SUSPENDED meanwhile. pool.closing ends the wait. sync.c takes `suspended` back when a txg
- * commits.
+ * commit write that down before the uberblock; but only if the set can spare it. Else the pool is
+ * suspended (suspend.c): the writer keeps its data and tries again until the drives return. sync.c
+ * resumes when a txg commits.
  */
 #include "pool/block_int.h"
+#include "pool/suspend.h"
 
-#define RETRY_NS (200 * NSEC_PER_MSEC)
 #define EXTENTS_CHUNK 64u
 
 struct cache_key
@@ -82,22 +81,38 @@ drives_out(struct pool *p, uint32_t set_index, uint32_t columns)
 }
 
 /* Takes what was written off the list; returns how many are left, and the columns that missed what
- * was. */
+ * was. What misses more columns than the set can spare, those of other blocks counted, is left. */
 static uint32_t
-blocks_keep_failed(
-    struct raidz_block *blocks, uint32_t count, bool degraded_is_done, uint32_t *out_unwritten)
+blocks_keep_failed(struct pool *p, uint32_t set_index, struct raidz_block *blocks, uint32_t count,
+    uint32_t *out_unwritten)
 {
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
+		uint32_t missed = *out_unwritten | blocks[i].report.unwritten;
+
 		if (blocks[i].status == 0) {
 			continue;
 		}
-		if (blocks[i].status == -ERR_DEGRADED && degraded_is_done) {
-			*out_unwritten |= blocks[i].report.unwritten;
+		if (blocks[i].status == -ERR_DEGRADED && vdev_can_spare(&p->v, set_index, missed)) {
+			*out_unwritten = missed;
 			continue;
 		}
 		blocks[left++] = blocks[i];
+	}
+	return left;
+}
+
+/* The first try: only what reached every column is done. */
+static uint32_t
+blocks_keep_degraded(struct raidz_block *blocks, uint32_t count)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (blocks[i].status != 0) {
+			blocks[left++] = blocks[i];
+		}
 	}
 	return left;
 }
@@ -125,37 +140,31 @@ static int
 set_write(struct pool *p, uint32_t set_index, struct raidz_block *blocks, uint32_t count)
 {
 	struct vdev_set *set = &p->v.sets[set_index];
-	bool second = false;
 
-	for (;;) {
+	for (unsigned try = 0;; try++) {
 		uint32_t unwritten = 0;
-		bool lost = false;
 
 		(void)!raidz_write(
 		    set->rg, blocks, count, ARENA_SYNC); /* each block says for itself */
 		for (uint32_t i = 0; i < count; i++) {
-			lost = lost || blocks[i].status == -EIO;
 			vdev_count_report(&p->v, set_index, &blocks[i].report);
 		}
-		count = blocks_keep_failed(
-		    blocks, count, second || second_try_is_vain(set, blocks, count), &unwritten);
+		if (try == 0 && !second_try_is_vain(set, blocks, count)) {
+			count = blocks_keep_degraded(blocks, count);
+			if (count > 0) {
+				continue;
+			}
+		}
+		count = blocks_keep_failed(p, set_index, blocks, count, &unwritten);
 		if (unwritten != 0) {
 			drives_out(p, set_index, unwritten);
 		}
 		if (count == 0) {
 			return 0;
 		}
-		if (second) {
-			if (lost && !atomic_exchange(&p->suspended, true)) {
-				log_error("pool_suspended pool=%s set=%u reason=write", p->name,
-				    set_index);
-			}
-			fiber_sleep(RETRY_NS);
-		}
-		if (atomic_load(&p->closing)) {
+		if (pool_suspend_wait(p, "write") != 0) {
 			return -EIO;
 		}
-		second = true;
 	}
 }
 
@@ -203,6 +212,13 @@ extents_write(struct pool *p, const struct extent *e, uint32_t count)
 			if (err != 0) {
 				return err;
 			}
+		}
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		int err = unflushed_add(p, &e[i]);
+
+		if (err != 0) {
+			return err;
 		}
 	}
 	return 0;

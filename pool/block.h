@@ -28,7 +28,7 @@ int block_write(struct pool *p, uint64_t txg, struct block_write *w, uint32_t co
 /* Uncompressed write to addresses already allocated by the caller (map log). Computes the checksum into bp. */
 int block_write_at(struct pool *p, uint64_t txg, struct iobuf *data, uint32_t len_bytes, struct bp *bp) WARN_UNUSED MAY_PARK;
 
-#define BLOCK_READ_NOCACHE 1u  /* scrub, check, streams */
+#define BLOCK_READ_NOCACHE 1u  /* scrub, check: what is on the drives; the cache is neither asked nor filled */
 #define BLOCK_READ_META 2u
 /* Logical contents of bp in a buffer of at least logical_bytes (a reference; never write to it). Through the cache; copies are tried in turn,
  * the bad ones are rewritten and counted. Hole: -ENOENT. 0; -EIO; -ERR_CKSUM; -ERR_CORRUPT (bp or compressed data contradict themselves).

@@ -165,7 +165,7 @@ block_read(struct pool *p, const struct bp *bp, uint32_t flags, struct iobuf **o
 	if (bp_is_hole(bp)) {
 		return -ENOENT;
 	}
-	buf = block_peek(p, bp);
+	buf = (flags & BLOCK_READ_NOCACHE) == 0 ? block_peek(p, bp) : NULL;
 	if (buf != NULL) {
 		*out = buf;
 		return 0;

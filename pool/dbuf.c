@@ -234,7 +234,7 @@ dbuf_in_place(const struct pool_buf *b, unsigned slot, uint32_t len_bytes)
 	if (b->newest == NULL || b->newest->cap_bytes < len_bytes) {
 		return false;
 	}
-	if (DELIBERATE_BUG("pool-change-syncing-buffer") && b->v[slot].buf != NULL) {
+	if (DELIBERATE_BUG("pool-change-syncing-buffer")) {
 		return true;
 	}
 	refs = atomic_load_explicit(&b->newest->refs, memory_order_acquire);

@@ -2,12 +2,14 @@
  * drive.c - members that go and come while the pool is open.
  *
  * A drive that vanished stays gone for the one who had it open; the same drive, opened anew, is
- * recognized by its label. It comes back ONLINE and stale: written from now on, read only when
- * nothing else can give the data. Its dirty range ends with the txg that is being written, parts of
- * which it has missed.
+ * recognized by its label. If it had been declared out it comes back ONLINE and stale: written from
+ * now on, read only when nothing else can give the data; its dirty range ends with the txg that is
+ * being written, parts of which it has missed. If not (the pool was suspended before anything was
+ * accepted without it), it is whole.
  *
- * That txg must be verified before its uberblock, since more than one drive may have lost unflushed
- * blocks of it (space_verify.c): pool.verify_txg.
+ * What it had not flushed of the txg that is being written may be lost, and so may other drives'
+ * share of the same blocks: they are written again before the next flush (pool.drive_returned,
+ * suspend.c), and the txg is verified before its uberblock (pool.verify_txg, space_verify.c).
  */
 #include "pool/label.h"
 #include "pool/pool_int.h"
@@ -30,16 +32,15 @@ let_go(struct pool *p, struct vdev_drive *m)
 {
 	struct kb_drive *old = m->kb;
 
-	vdev_drive_out(&p->v, m, m->state == DRIVE_STATE_ONLINE ? DRIVE_STATE_REMOVED : m->state,
-	    p->v.committed_txg + 1);
 	m->kb = NULL;
-	if (old == NULL) {
-		return;
-	}
 	if (m->role == DRIVE_ROLE_DATA) {
+		raidz_group_set_column(
+		    p->v.sets[m->set_index].rg, m->column, NULL, RAIDZ_COL_MISSING);
 		raidz_group_quiesce(p->v.sets[m->set_index].rg);
 	}
-	kb_close(old);
+	if (old != NULL) {
+		kb_close(old);
+	}
 }
 
 /* A member that comes with kb: what does it replace? */
@@ -75,7 +76,10 @@ pool_drive_return(struct pool *p, struct kb_drive *d)
 		let_go(p, m);
 		m->kb = d;
 		if (m->role == DRIVE_ROLE_DATA && m->state != DRIVE_STATE_OFFLINE) {
+			/* one that was never declared out has no dirty range: nothing was accepted
+			 * without it */
 			vdev_drive_back(&p->v, m, p->v.committed_txg + 1);
+			atomic_store(&p->drive_returned, true);
 			atomic_store(&p->verify_txg, true);
 			atomic_store(&p->config_dirty, true);
 		}
@@ -131,6 +135,7 @@ pool_drive_online(struct pool *p, const struct guid *drive)
 	}
 	if (err == 0 && m->state != DRIVE_STATE_ONLINE) {
 		vdev_drive_back(&p->v, m, p->v.committed_txg + 1);
+		atomic_store(&p->drive_returned, true);
 		atomic_store(&p->verify_txg, true);
 		err = log_membership_write(p);
 	}

@@ -9,6 +9,7 @@
 #include "pool/codec.h"
 #include "pool/dataset.h"
 #include "pool/pool_log.h"
+#include "pool/suspend.h"
 
 #define ALLOC_RETRY_NS NSEC_PER_MSEC
 
@@ -31,8 +32,10 @@ engine_base_open(struct pool *p)
 
 	atomic_store(&p->suspended, false);
 	atomic_store(&p->closing, false);
+	atomic_store(&p->drive_returned, false);
 	err = cache_open(&p->cache, &p->cache_owner);
 	err = err != 0 ? err : codec_open(&p->codec);
+	err = err != 0 ? err : unflushed_open(p);
 	err = err != 0 ? err : objects_open(p);
 	err = err != 0 ? err : log_open(p);
 	return err != 0 ? err : txgs_open(p, le64_get(p->ub.txg) + 1);
@@ -57,6 +60,7 @@ engine_free(struct pool *p)
 		space_destroy(p->space);
 		p->space = NULL;
 	}
+	unflushed_close(p);
 	codec_close(p->codec);
 	p->codec = NULL;
 	if (p->cache != NULL) {

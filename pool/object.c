@@ -478,8 +478,7 @@ obj_create_check(struct pool_ds *ds, uint64_t number, bool dying_is_free)
 
 /* A number nobody uses. Fresh ones need no look at the table; reused ones are checked. */
 static int
-obj_create_number(
-    struct pool_ds *ds, uint64_t wanted, uint64_t generation, uint64_t *out)
+obj_create_number(struct pool_ds *ds, uint64_t wanted, uint64_t generation, uint64_t *out)
 {
 	int err;
 

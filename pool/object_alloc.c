@@ -2,8 +2,8 @@
  * object_alloc.c - numbers and generations.
  *
  * A reactor takes numbers from a chunk of DS_CHUNK_NUMBERS of its own. A new chunk comes from above
- * every number ever used. Numbers whose destruction is committed are used again first (not before: a record of the new
- * object could reach the log while the root still has the old one); those of
+ * every number ever used. Numbers whose destruction is committed are used again first (not before:
+ * a record of the new object could reach the log while the root still has the old one); those of
  * earlier lives are found by searching the table, a block at a time, once an eighth of the numbers
  * below next_object seems to be free. A number from either list is only a proposal: the caller
  * checks that nobody has it (obj_create_number).
@@ -53,7 +53,8 @@ numbers_push(struct ds_numbers *l, uint64_t number)
 static void
 landed_take(struct pool_ds *ds)
 {
-	if (ds->landed_txg > txg_committed(ds->p->txgs) && !DELIBERATE_BUG("pool-number-reused-early")) {
+	if (ds->landed_txg > txg_committed(ds->p->txgs) &&
+	    !DELIBERATE_BUG("pool-number-reused-early")) {
 		return;
 	}
 	while (ds->landed.count > 0) {
@@ -141,7 +142,8 @@ search_block(struct pool_ds *ds, uint64_t block)
 	for (uint64_t i = 0; i < SLOTS_PER_BLOCK; i++) {
 		uint64_t number = block * SLOTS_PER_BLOCK + i;
 		uint64_t token = space_read_enter(ds->p->space);
-		int err = number <= OBJSET_OBJECT_UNLINKED ? -EINVAL : obj_slot_read(ds, number, &slot);
+		int err =
+		    number <= OBJSET_OBJECT_UNLINKED ? -EINVAL : obj_slot_read(ds, number, &slot);
 
 		space_read_exit(ds->p->space, token);
 		if (err == -ENOENT || (err == 0 && slot.type == OBJ_FREE)) {

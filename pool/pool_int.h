@@ -12,6 +12,7 @@ struct codec;     /* codec.c */
 struct txgs;      /* txg.c */
 struct datasets;  /* dataset.c */
 struct objects;   /* object.c */
+struct unflushed; /* suspend.c */
 struct pool_log_state; /* log.c */
 struct heartbeat; /* heartbeat.c */
 
@@ -36,6 +37,8 @@ struct pool {
 	atomic_bool closing;       /* give up what waits for drives */
 	atomic_bool verify_txg;    /* drives came back while a txg was written: space_verify_txg before its uberblock */
 	atomic_bool txg_lost;      /* blocks of the syncing txg are gone: only an import goes on, from the last root */
+	struct unflushed *unflushed;
+	atomic_bool drive_returned; /* one that may have lost what was not flushed */
 	atomic_bool config_dirty;  /* membership changed: labels go out with the next commit */
 	atomic_ullong data_errors;
 };

@@ -137,7 +137,8 @@ pool_replay(struct pool *p, pool_deliver_fn *deliver, void *arg, struct pool_rep
 		return -EROFS;
 	}
 	if (atomic_load(&p->log->from_txg) != UINT64_MAX) {
-		*out = r.result; /* just created, or replayed before: starting a ring anew would leave this one */
+		*out = r.result; /* just created, or replayed before: starting a ring anew would
+				    leave this one */
 		return 0;
 	}
 	err = replay_ring(&r);

@@ -9,31 +9,7 @@
  */
 #include "pool/dataset.h"
 #include "pool/pool_log.h"
-
-#define RETRY_NS (200 * NSEC_PER_MSEC)
-
-/* 0: try again; -EIO: the pool closes. */
-static int
-suspend_wait(struct pool *p, const char *reason)
-{
-	if (!atomic_exchange(&p->suspended, true)) {
-		log_error("pool_suspended pool=%s reason=%s", p->name, reason);
-		txg_wake_all(p->txgs);
-	}
-	if (atomic_load(&p->closing)) {
-		return -EIO;
-	}
-	fiber_sleep(RETRY_NS);
-	return 0;
-}
-
-static void
-resume(struct pool *p)
-{
-	if (atomic_exchange(&p->suspended, false)) {
-		log_notice("pool_resumed pool=%s", p->name);
-	}
-}
+#include "pool/suspend.h"
 
 /* Under config_lock. */
 static void
@@ -56,15 +32,15 @@ uber_fill(struct pool *p, uint64_t txg, uint32_t flags, struct uberblock *ub)
 }
 
 /*
- * Every block is durable when this is 0. Drives that were away meanwhile have lost what they hadn't
- * flushed: then the txg's blocks are looked at one by one, and what that writes is flushed again.
- * When blocks are gone for good the txg can't be committed in this life of the pool; another
- * drive's return is a reason to look again.
+ * Every block is durable when this is 0. What drives lost that were away meanwhile has been written
+ * again by the flush; that it worked is looked at, block by block. Should something be gone all the
+ * same, the txg can't be committed in this life of the pool; another drive's return is a reason to
+ * look again.
  */
 static int
 flush_blocks(struct pool *p, uint64_t txg, bool *lost)
 {
-	int err = vdev_flush_all(&p->v, lost);
+	int err = unflushed_flush(p, lost);
 
 	while (err == 0 && (atomic_load(&p->suspended) || atomic_load(&p->verify_txg)) &&
 	       !DELIBERATE_BUG("pool-resume-unverified")) {
@@ -73,7 +49,7 @@ flush_blocks(struct pool *p, uint64_t txg, bool *lost)
 		}
 		err = space_verify_txg(p->space, txg);
 		atomic_store(&p->txg_lost, err == -ERR_CKSUM);
-		err = err != 0 ? err : vdev_flush_all(&p->v, lost);
+		err = err != 0 ? err : unflushed_flush(p, lost);
 		if (err == 0 && !atomic_load(&p->verify_txg)) {
 			break;
 		}
@@ -88,14 +64,10 @@ commit_once(struct pool *p, uint64_t txg, uint32_t flags)
 {
 	bool changed = atomic_exchange(&p->config_dirty, false);
 	struct uberblock *ub = pool_must_alloc(sizeof(*ub));
-	int err = 0;
+	bool flush_lost = false;
+	int err = flush_blocks(p, txg, &flush_lost);
 
-	if (!DELIBERATE_BUG("pool-skip-flush")) {
-		bool lost = false;
-
-		err = flush_blocks(p, txg, &lost);
-		changed = changed || lost;
-	}
+	changed = changed || flush_lost;
 	while (err == 0) {
 		bool lost = false;
 
@@ -130,7 +102,7 @@ commit(struct pool *p, uint64_t txg, uint32_t flags)
 		mutex_lock(&p->config_lock);
 		err = commit_once(p, txg, flags);
 		mutex_unlock(&p->config_lock);
-		if (err == 0 || suspend_wait(p, "commit") != 0) {
+		if (err == 0 || pool_suspend_wait(p, "commit") != 0) {
 			return err;
 		}
 	}
@@ -142,7 +114,7 @@ maplog_write(struct pool *p, uint64_t txg)
 	struct bp tail;
 	int err = space_sync_log(p->space, txg, &tail);
 
-	while (err != 0 && suspend_wait(p, "maplog") == 0) {
+	while (err != 0 && pool_suspend_wait(p, "maplog") == 0) {
 		err = space_sync_log(p->space, txg, &tail);
 	}
 	return err;
@@ -171,7 +143,7 @@ sync_txg(struct pool *p, uint64_t txg, uint32_t flags)
 		    err_str(err));
 		return err;
 	}
-	resume(p);
+	pool_resume(p);
 	space_committed(p->space, txg);
 	return 0;
 }

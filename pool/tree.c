@@ -9,7 +9,7 @@
  */
 #include "pool/tree.h"
 
-#define RETRY_NS (200 * NSEC_PER_MSEC)
+#include "pool/suspend.h"
 
 uint64_t
 tree_reach(uint8_t levels)
@@ -132,27 +132,12 @@ tree_lookup_cached(struct pool *p, const struct tree *t, uint64_t block, struct 
 	return 0;
 }
 
-/* After a failed read: nobody to report to, so the pool is suspended until it works. -EIO: it
- * closes. */
-static int
-sync_wait(struct pool *p, int err)
-{
-	if (!atomic_exchange(&p->suspended, true)) {
-		log_error("pool_suspended pool=%s reason=metadata err=%s", p->name, err_str(err));
-	}
-	if (atomic_load(&p->closing)) {
-		return -EIO;
-	}
-	fiber_sleep(RETRY_NS);
-	return 0;
-}
-
 int
 sync_block_read(struct pool *p, const struct bp *bp, struct iobuf **out)
 {
 	int err = block_read(p, bp, BLOCK_READ_META, out);
 
-	while (err != 0 && sync_wait(p, err) == 0) {
+	while (err != 0 && pool_suspend_wait(p, "metadata") == 0) {
 		err = block_read(p, bp, BLOCK_READ_META, out);
 	}
 	return err;
@@ -164,7 +149,7 @@ sync_tree_lookup(
 {
 	int err = tree_lookup(p, t, level, index, NULL, out);
 
-	while (err != 0 && sync_wait(p, err) == 0) {
+	while (err != 0 && pool_suspend_wait(p, "metadata") == 0) {
 		err = tree_lookup(p, t, level, index, NULL, out);
 	}
 	return err;

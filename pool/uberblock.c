@@ -225,6 +225,24 @@ copies_make(struct vdevs *v, const struct uberblock *ub, struct copy *copies, ui
 	return err;
 }
 
+static bool
+copies_can_be_spared(const struct vdevs *v, const struct copy *copies, uint32_t count)
+{
+	for (uint32_t s = 0; s < v->set_count; s++) {
+		uint32_t failed = 0;
+
+		for (uint32_t i = 0; i < count; i++) {
+			if (copies[i].failed && copies[i].d->set_index == s) {
+				failed |= 1u << copies[i].d->column;
+			}
+		}
+		if (!vdev_can_spare(v, s, failed)) {
+			return false;
+		}
+	}
+	return true;
+}
+
 int
 uber_write(struct vdevs *v, const struct uberblock *ub, bool *out_membership_changed)
 {
@@ -240,8 +258,11 @@ uber_write(struct vdevs *v, const struct uberblock *ub, bool *out_membership_cha
 	} else if (err == 0) {
 		copies_write(copies, count, 0, 1);
 	}
+	if (err == 0 && !copies_can_be_spared(v, copies, count)) {
+		err = -EIO;
+	}
 	for (uint32_t i = 0; i < count; i++) {
-		if (copies[i].failed) {
+		if (err == 0 && copies[i].failed) {
 			vdev_drive_out(v, copies[i].d, DRIVE_STATE_FAULTED, key.txg);
 			*out_membership_changed = true;
 		}

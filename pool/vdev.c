@@ -267,6 +267,22 @@ vdev_lacking(const struct vdevs *v, uint32_t set_index)
 	return vdev_missing(v, set_index) + count_columns(v, set_index, RAIDZ_COL_STALE);
 }
 
+bool
+vdev_can_spare(const struct vdevs *v, uint32_t set_index, uint32_t columns)
+{
+	const struct vdev_set *set = &v->sets[set_index];
+	uint32_t missing = vdev_missing(v, set_index);
+	enum raidz_col_state state;
+
+	for (uint32_t c = 0; c < set->cfg.width; c++) {
+		(void)raidz_group_column(set->rg, c, &state);
+		if (((columns >> c) & 1) != 0 && state != RAIDZ_COL_MISSING) {
+			missing++;
+		}
+	}
+	return missing <= raidz_tolerates(&set->cfg);
+}
+
 int
 vdev_enough(const struct vdevs *v)
 {

@@ -91,6 +91,8 @@ void vdev_drive_out(struct vdevs *v, struct vdev_drive *d, enum drive_state stat
 void vdev_drive_back(struct vdevs *v, struct vdev_drive *d, uint64_t dirty_to_txg);
 /* The drive of a column of a set; NULL: no such column. */
 struct vdev_drive *vdev_column(const struct vdevs *v, uint32_t set_index, uint32_t column);
+/* Could the set do without these columns (a mask) as well? Who can't be spared isn't declared out: the pool is suspended instead. */
+bool vdev_can_spare(const struct vdevs *v, uint32_t set_index, uint32_t columns);
 /* Columns of a set that are neither read nor written. */
 uint32_t vdev_missing(const struct vdevs *v, uint32_t set_index);
 /* The same and the stale ones: columns that can't give all data. */

@@ -124,6 +124,26 @@ write_pair(struct vdevs *v, struct pass_item *items, uint32_t count, unsigned fi
 	return err;
 }
 
+static bool
+items_can_be_spared(const struct vdevs *v, const struct pass_item *items, uint32_t count)
+{
+	for (uint32_t s = 0; s < v->set_count; s++) {
+		uint32_t failed = 0;
+
+		for (uint32_t i = 0; i < count; i++) {
+			const struct vdev_drive *d = items[i].d;
+
+			if (items[i].failed && d->role == DRIVE_ROLE_DATA && d->set_index == s) {
+				failed |= 1u << d->column;
+			}
+		}
+		if (!vdev_can_spare(v, s, failed)) {
+			return false;
+		}
+	}
+	return true;
+}
+
 /* One attempt. *out_failed: a drive didn't take it and is out now, so that what was written is
  * outdated. */
 static int
@@ -151,6 +171,9 @@ write_once(struct vdevs *v, uint64_t config_txg, struct pass_item *items, bool *
 	}
 	iobuf_unref(config);
 	*out_failed = false;
+	if (err == 0 && !items_can_be_spared(v, items, count)) {
+		err = -EIO;
+	}
 	for (uint32_t i = 0; err == 0 && i < count; i++) {
 		if (items[i].failed) {
 			vdev_drive_out(v, items[i].d, DRIVE_STATE_FAULTED, v->committed_txg + 1);
@@ -253,6 +276,12 @@ vdev_flush_all(struct vdevs *v, bool *out_membership_changed)
 		}
 	}
 	wg_wait(&wg);
+	for (uint32_t i = 0; i < v->set_count; i++) {
+		if (!vdev_can_spare(v, i, jobs[i].failed)) {
+			mem_free(jobs);
+			return -EIO;
+		}
+	}
 	for (uint32_t i = 0; i < v->set_count; i++) {
 		for (uint32_t c = 0; c < v->sets[i].cfg.width; c++) {
 			struct vdev_drive *d = vdev_column(v, i, c);

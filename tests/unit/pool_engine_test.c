@@ -17,6 +17,7 @@ in_sim(fiber_fn *fn, uint64_t seed, int expected)
 
 	opt.arena_bytes = 64 * MIB;
 	log_set_level(getenv("AGATE_LOG") != NULL ? LOG_DEBUG : LOG_ERROR);
+	bug_set_deliberate(getenv("AGATE_BUGS"));
 	err = rt_run(&opt, fn, NULL);
 	CU_ASSERT_EQUAL(err, expected);
 }
@@ -241,8 +242,342 @@ test_round_trip(void)
 	rig_unmake(&rig);
 }
 
+/* ---- drives that go ---- */
+
+static struct pool_obj *
+make_file(struct pool_ds *ds, uint32_t block_bytes)
+{
+	struct pool_tx *tx = begin(ds, 0);
+	struct pool_obj *o;
+	int err = pool_obj_create(tx, ds, OBJ_FILE, block_bytes, 0, 0, &o);
+
+	ASSERT(err == 0);
+	pool_tx_end(tx);
+	return o;
+}
+
+static void
+compare_all(struct pool_obj *o)
+{
+	memset(got, 0, sizeof(got));
+	read_back(o, 0, got, sizeof(got));
+	ASSERT(memcmp(want, got, sizeof(want)) == 0);
+}
+
+static void
+run_one_gone(void *arg UNUSED)
+{
+	struct pool *p = make_pool();
+	struct pool_status st;
+	struct pool_ds *ds;
+	struct pool_obj *o;
+	int err = pool_ds_open(p, "tank", &ds);
+
+	ASSERT(err == 0);
+	o = make_file(ds, 131072);
+	fill(want, sizeof(want), 2);
+	write_all(ds, o, 0, want, 1000000);
+	kb_sim_vanish(rig.media[3]);
+	write_all(ds, o, 1000000, want + 1000000, sizeof(want) - 1000000);
+	err = pool_sync(p);
+	ASSERT(err == 0);
+	compare_all(o);
+	err = pool_get_status(p, &st);
+	ASSERT(err == 0);
+	ASSERT(st.health == POOL_DEGRADED);
+	pool_status_free(&st);
+	check_pool(p);
+	pool_obj_release(o);
+	pool_ds_close(ds);
+	export_pool(p);
+}
+
+static void
+give_back(struct pool *p, unsigned i)
+{
+	int err;
+
+	kb_sim_return(rig.media[i]);
+	err = kb_sim_open(rig.media[i], &rig.drives[i]);
+	ASSERT(err == 0);
+	err = pool_drive_return(p, rig.drives[i]);
+	ASSERT(err == 0);
+}
+
+static void
+run_two_gone(void *arg UNUSED)
+{
+	struct pool_need need = {.dirty_bytes = 4096};
+	struct pool *p = make_pool();
+	struct pool_ds *ds;
+	struct pool_obj *o;
+	struct pool_tx *tx;
+	uint64_t start;
+	int err = pool_ds_open(p, "tank", &ds);
+
+	ASSERT(err == 0);
+	o = make_file(ds, 131072);
+	fill(want, sizeof(want), 3);
+	write_all(ds, o, 0, want, sizeof(want));
+	kb_sim_vanish(rig.media[2]);
+	kb_sim_vanish(rig.media[5]);
+	start = rt_now_ns();
+	err = pool_sync(p);
+	ASSERT(err == -ERR_SUSPENDED);
+	ASSERT(pool_is_suspended(p));
+	ASSERT(rt_now_ns() - start < 2 * NSEC_PER_SEC);
+	err = pool_tx_begin(ds, &need, &tx);
+	ASSERT(err == -ERR_SUSPENDED);
+	fiber_sleep(3 * NSEC_PER_SEC);
+	give_back(p, 2);
+	ASSERT(pool_is_suspended(p));
+	give_back(p, 5);
+	fiber_sleep(3 * NSEC_PER_SEC);
+	ASSERT(!pool_is_suspended(p));
+	err = pool_sync(p);
+	ASSERT(err == 0);
+	compare_all(o);
+	check_pool(p);
+	pool_obj_release(o);
+	pool_ds_close(ds);
+	export_pool(p);
+	p = import_pool();
+	check_pool(p);
+	export_pool(p);
+}
+
+/* Two drives go in the middle of a commit, lose what they had not flushed, and return. */
+static void
+sync_in_background(void *arg)
+{
+	(void)!pool_sync(arg);
+}
+
+static void
+run_gone_in_commit(void *arg UNUSED)
+{
+	struct pool *p = make_pool();
+	struct pool_ds *ds;
+	struct pool_obj *o;
+	uint64_t number;
+	int err = pool_ds_open(p, "tank", &ds);
+
+	ASSERT(err == 0);
+	o = make_file(ds, 131072);
+	number = pool_obj_number(o);
+	for (unsigned round = 0; round < 12; round++) {
+		unsigned a = round % 7, b = (round + 3) % 7;
+
+		fill(want, sizeof(want), round);
+		write_all(ds, o, 0, want, sizeof(want));
+		err = fiber_spawn(1, FIBER_REQUEST, "sync", sync_in_background, p);
+		ASSERT(err == 0);
+		fiber_sleep((round + 1) * 150 * NSEC_PER_USEC);
+		kb_sim_vanish(rig.media[a]);
+		kb_sim_vanish(rig.media[b]);
+		fiber_sleep(NSEC_PER_SEC);
+		give_back(p, a);
+		give_back(p, b);
+		fiber_sleep(NSEC_PER_SEC);
+		err = pool_sync(p);
+		ASSERT(err == 0);
+		compare_all(o);
+		check_pool(p);
+	}
+	pool_obj_release(o);
+	pool_ds_close(ds);
+	export_pool(p);
+	p = import_pool();
+	check_pool(p);
+	err = pool_ds_open(p, "tank", &ds);
+	ASSERT(err == 0);
+	err = pool_obj_hold(ds, number, 0, &o);
+	ASSERT(err == 0);
+	compare_all(o);
+	pool_obj_release(o);
+	pool_ds_close(ds);
+	export_pool(p);
+}
+
+static void
+run_closed_suspended(void *arg UNUSED)
+{
+	struct pool *p = make_pool();
+	struct pool_ds *ds;
+	struct pool_obj *o;
+	int err = pool_ds_open(p, "tank", &ds);
+
+	ASSERT(err == 0);
+	o = make_file(ds, 131072);
+	err = pool_sync(p);
+	ASSERT(err == 0);
+	fill(want, sizeof(want), 3);
+	write_all(ds, o, 0, want, sizeof(want));
+	kb_sim_vanish(rig.media[0]);
+	kb_sim_vanish(rig.media[6]);
+	err = pool_sync(p);
+	ASSERT(err == -ERR_SUSPENDED);
+	pool_obj_release(o);
+	pool_ds_close(ds);
+	err = pool_export(p);
+	ASSERT(err == -ERR_SUSPENDED);
+	memset(rig.drives, 0, sizeof(rig.drives));
+	kb_sim_return(rig.media[0]);
+	kb_sim_return(rig.media[6]);
+	p = import_pool();
+	check_pool(p);
+	export_pool(p);
+}
+
+/* Records go on in the pool's own ring when the log drives have gone; a cut later they are redone.
+ */
+static struct pool_commit last_commit;
+static uint64_t redone;
+
+static void
+log_one(struct pool *p, struct pool_ds *ds, struct pool_obj *o, uint8_t value)
+{
+	struct pool_tx *tx = begin(ds, 0);
+	struct iovec head = {&value, 1};
+	struct pool_log_rec rec = {.type = 9,
+	    .object = pool_obj_number(o),
+	    .generation = pool_obj_generation(o),
+	    .head = &head,
+	    .head_count = 1};
+	int err;
+
+	*(uint8_t *)pool_obj_bonus_dirty(tx, o) = value;
+	pool_log(tx, &o, 1, &rec, &last_commit);
+	pool_tx_end(tx);
+	err = pool_commit(p, &last_commit);
+	ASSERT(err == 0);
+}
+
+static void
+run_log_gone(void *arg UNUSED)
+{
+	struct pool *p = make_pool();
+	struct pool_status st;
+	struct pool_ds *ds;
+	struct pool_obj *o;
+	int err = pool_ds_open(p, "tank", &ds);
+
+	ASSERT(err == 0);
+	o = make_file(ds, 4096);
+	err = pool_sync(p);
+	ASSERT(err == 0);
+	for (uint8_t i = 1; i < 40; i++) {
+		if (i == 10) {
+			kb_sim_vanish(rig.media[7]);
+		}
+		if (i == 20) {
+			kb_sim_vanish(rig.media[8]);
+		}
+		log_one(p, ds, o, i);
+		fiber_sleep(NSEC_PER_MSEC);
+	}
+	err = pool_get_status(p, &st);
+	ASSERT(err == 0);
+	ASSERT(st.log_in_pool);
+	pool_status_free(&st);
+	ASSERT(last_commit.seq != 0); /* the ring is in use again */
+	rt_sim_crash();
+}
+
+static int
+redo_bonus(void *arg, const struct pool_record *rec)
+{
+	struct pool_need need = {.dirty_bytes = 4096};
+	struct pool_ds *ds = arg;
+	struct pool_obj *o;
+	struct pool_tx *tx;
+	int err = pool_tx_begin_replay(ds, &need, &tx);
+
+	ASSERT(err == 0);
+	err = pool_obj_hold(ds, rec->object, rec->generation, &o);
+	ASSERT(err == 0);
+	memcpy(pool_obj_bonus_dirty(tx, o), rec->payload, 1);
+	pool_tx_end(tx);
+	pool_obj_release(o);
+	redone++;
+	return 0;
+}
+
+static void
+run_log_gone_after(void *arg UNUSED)
+{
+	struct pool_replay_result rr;
+	struct pool_ds *ds;
+	struct pool_obj *o;
+	struct pool *p = import_pool();
+	int err = pool_ds_open(p, "tank", &ds);
+
+	ASSERT(err == 0);
+	err = pool_replay(p, redo_bonus, ds, &rr);
+	ASSERT(err == 0);
+	ASSERT(redone > 0);
+	err = pool_obj_hold(ds, 2, 0, &o);
+	ASSERT(err == 0);
+	ASSERT(*(const uint8_t *)pool_obj_bonus(o) == 39);
+	pool_obj_release(o);
+	pool_ds_close(ds);
+	export_pool(p);
+}
+
+static void
+test_one_gone(void)
+{
+	rig_make(&rig, 9, DRIVE_BYTES);
+	in_sim(run_one_gone, unit_seed(11), 0);
+	rig_unmake(&rig);
+}
+
+static void
+test_two_gone(void)
+{
+	rig_make(&rig, 9, DRIVE_BYTES);
+	in_sim(run_two_gone, unit_seed(12), 0);
+	rig_unmake(&rig);
+}
+
+static void
+test_gone_in_commit(void)
+{
+	rig_make(&rig, 9, DRIVE_BYTES);
+	in_sim(run_gone_in_commit, unit_seed(15), 0);
+	rig_unmake(&rig);
+}
+
+static void
+test_closed_suspended(void)
+{
+	rig_make(&rig, 9, DRIVE_BYTES);
+	in_sim(run_closed_suspended, unit_seed(13), 0);
+	rig_unmake(&rig);
+}
+
+static void
+test_log_gone(void)
+{
+	uint64_t seed = unit_seed(14);
+
+	rig_make(&rig, 9, DRIVE_BYTES);
+	redone = 0;
+	in_sim(run_log_gone, seed, -ERR_CRASHED);
+	rig_power_cut(&rig, seed);
+	kb_sim_return(rig.media[7]); /* stale: the pool must not replay from them */
+	kb_sim_return(rig.media[8]);
+	in_sim(run_log_gone_after, seed, 0);
+	rig_unmake(&rig);
+}
+
 static const struct unit_test tests[] = {
     {"round trip", test_round_trip},
+    {"one drive gone", test_one_gone},
+    {"two drives gone and back", test_two_gone},
+    {"two drives gone in the middle of a commit", test_gone_in_commit},
+    {"closed while suspended", test_closed_suspended},
+    {"log drives gone", test_log_gone},
 };
 
 int

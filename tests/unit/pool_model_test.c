@@ -1,10 +1,11 @@
 /*
  * pool_model_test.c - objects against a model of bytes, over many lives of a pool.
  *
- * Workers on several reactors create, write, punch, truncate, destroy and re-create objects of their own, log each change
- * (at once or deferred) and sometimes commit. The power is cut after a random number of writes; the next life
- * imports, replays, runs pool_check, and compares: each object must be in a state that it once had, no older than the newest
- * one that was acknowledged. The media and the model outlive the lives; everything else is gone with each.
+ * Workers on several reactors create, write, punch, truncate, destroy and re-create objects of
+ * their own, log each change (at once or deferred) and sometimes commit. The power is cut after a
+ * random number of writes; the next life imports, replays, runs pool_check, and compares: each
+ * object must be in a state that it once had, no older than the newest one that was acknowledged.
+ * The media and the model outlive the lives; everything else is gone with each.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -18,6 +19,7 @@
 #define SEG_BYTES (96u * 1024)
 #define FAR ((uint64_t)300 << 20)
 #define HISTORY_MAX 20000u
+#define RECORD_DATA_MAX 65536u
 
 enum op_kind { OP_CREATE = 1, OP_DESTROY, OP_WRITE, OP_FREE, OP_INLINE, OP_BONUS };
 
@@ -162,9 +164,12 @@ object_apply(struct pool_tx *tx, struct pool_obj *o, const struct op *op)
 	int err = 0;
 
 	if (getenv("AGATE_TRACE") != NULL) {
-		fprintf(stderr, "%llu object %u number %llu kind %u off %llu len %u seed %llu txg %llu slot %u\n", (unsigned long long)life,
-		    op->index, (unsigned long long)op->number, op->kind, (unsigned long long)op->off, op->len,
-		    (unsigned long long)op->seed, (unsigned long long)pool_tx_txg(tx), (unsigned)(rt_now_ns() / 1000));
+		fprintf(stderr,
+		    "%llu object %u number %llu kind %u off %llu len %u seed %llu txg %llu slot "
+		    "%u\n",
+		    (unsigned long long)life, op->index, (unsigned long long)op->number, op->kind,
+		    (unsigned long long)op->off, op->len, (unsigned long long)op->seed,
+		    (unsigned long long)pool_tx_txg(tx), (unsigned)(rt_now_ns() / 1000));
 	}
 	switch ((enum op_kind)op->kind) {
 	case OP_CREATE:
@@ -291,7 +296,7 @@ op_choose(uint32_t index, struct op *op)
 		has_blocks = false;
 		for (unsigned i = 0; i < 2; i++) {
 			has_blocks = has_blocks || s->seg[i][0] != 0 ||
-			    memcmp(s->seg[i], s->seg[i] + 1, SEG_BYTES - 1) != 0;
+				     memcmp(s->seg[i], s->seg[i] + 1, SEG_BYTES - 1) != 0;
 		}
 		op->kind = OP_INLINE;
 		op->len = 1 + (uint32_t)rnd(OBJECT_INLINE_MAX);
@@ -316,20 +321,32 @@ history_push(uint32_t index)
 }
 
 static void
-op_log(struct pool_tx *tx, struct pool_obj *o, const struct op *op, bool defer, struct pool_commit *out)
+op_log(struct pool_tx *tx, struct pool_obj *o, const struct op *op, bool defer,
+    struct pool_commit *out)
 {
 	struct iovec head = {(void *)(uintptr_t)op, sizeof(*op)};
-	struct pool_log_rec rec = {
-	    .type = 5, .object = pool_obj_number(o), .generation = pool_obj_generation(o), .head = &head, .head_count = 1};
+	struct pool_log_rec rec = {.type = 5,
+	    .object = pool_obj_number(o),
+	    .generation = pool_obj_generation(o),
+	    .head = &head,
+	    .head_count = 1};
+	struct iobuf *data = NULL;
 
+	if (rnd(2) == 0 && iobuf_try_alloc(RECORD_DATA_MAX, ARENA_RECV, &data) == 0) {
+		memset(data->data, 0x5a, RECORD_DATA_MAX);
+		rec.data = data;
+		rec.data_len = 1 + (uint32_t)rnd(RECORD_DATA_MAX);
+	}
 	if (defer) {
 		pool_log_defer(tx, o, &rec);
 	} else {
 		pool_log(tx, &o, 1, &rec, out);
 	}
+	iobuf_unref(data);
 }
 
-/* false: not possible (inline with blocks). The model has the new state before anything may become durable. */
+/* false: not possible (inline with blocks). The model has the new state before anything may become
+ * durable. */
 static bool
 op_apply(struct worker *w, struct pool_tx *tx, struct op *op, struct pool_obj **o)
 {
@@ -358,7 +375,9 @@ op_apply(struct worker *w, struct pool_tx *tx, struct op *op, struct pool_obj **
 static void
 worker_op(struct worker *w, uint32_t k)
 {
-	struct pool_need need = {.dirty_bytes = 256 * 1024, .log_bytes = sizeof(struct op), .log_records = 1};
+	struct pool_need need = {.dirty_bytes = 256 * 1024,
+	    .log_bytes = sizeof(struct op) + RECORD_DATA_MAX,
+	    .log_records = 1};
 	uint32_t index = w->first + k;
 	struct pool_commit c = {0};
 	bool defer = rnd(3) == 0;
@@ -403,7 +422,8 @@ worker_op(struct worker *w, uint32_t k)
 static void
 compare_live(struct pool_ds *ds, uint32_t index)
 {
-	struct state *s = malloc(sizeof(*s)); /* plain: a cut in the middle leaks it, to the test only */
+	struct state *s =
+	    malloc(sizeof(*s)); /* plain: a cut in the middle leaks it, to the test only */
 
 	read_state(ds, model[index].number, model[index].generation, s);
 	ASSERT(state_hash(s) == state_hash(&model[index]));
@@ -451,6 +471,7 @@ pool_make(void)
 	    .set_count = 1,
 	    .logs = rig.drives + 7,
 	    .log_count = log_drives,
+	    .log_bytes = 4 * MIB, /* so that it wraps */
 	    .host_name = "here",
 	    .host_id = 1,
 	};
@@ -477,12 +498,13 @@ redo(void *arg, const struct pool_record *rec)
 	struct op op;
 	int err;
 
-	ASSERT(rec->len_bytes == sizeof(op));
+	ASSERT(rec->len_bytes >= sizeof(op));
 	memcpy(&op, rec->payload, sizeof(op));
 	err = pool_tx_begin_replay(ds, &need, &tx);
 	ASSERT(err == 0);
 	if (op.kind == OP_CREATE) {
-		err = pool_obj_create(tx, ds, OBJ_FILE, op.block_bytes, op.number, op.generation, &o);
+		err =
+		    pool_obj_create(tx, ds, OBJ_FILE, op.block_bytes, op.number, op.generation, &o);
 	} else {
 		err = pool_obj_hold(ds, op.number, op.generation, &o);
 	}
@@ -492,7 +514,8 @@ redo(void *arg, const struct pool_record *rec)
 	}
 	pool_tx_end(tx);
 	if (err != 0) {
-		fprintf(stderr, "redo: kind %u object %llu: %s\n", op.kind, (unsigned long long)op.number, err_str(err));
+		fprintf(stderr, "redo: kind %u object %llu: %s\n", op.kind,
+		    (unsigned long long)op.number, err_str(err));
 	}
 	replayed++;
 	return err;
@@ -507,7 +530,9 @@ problem(void *arg UNUSED, const char *what)
 static void
 explain(const struct state *want, const struct state *got)
 {
-	fprintf(stderr, "newest: exists %d gen %llx bonus %llx inline %u; found: exists %d gen %llx bonus %llx inline %u\n",
+	fprintf(stderr,
+	    "newest: exists %d gen %llx bonus %llx inline %u; found: exists %d gen %llx bonus %llx "
+	    "inline %u\n",
 	    want->exists, (unsigned long long)want->generation, (unsigned long long)want->bonus,
 	    want->inline_len, got->exists, (unsigned long long)got->generation,
 	    (unsigned long long)got->bonus, got->inline_len);
@@ -521,8 +546,8 @@ explain(const struct state *want, const struct state *got)
 			}
 		}
 		if (first < SEG_BYTES) {
-			fprintf(stderr, "segment %u differs in %u..%u: %02x for %02x\n", i, first, last,
-			    got->seg[i][first], want->seg[i][first]);
+			fprintf(stderr, "segment %u differs in %u..%u: %02x for %02x\n", i, first,
+			    last, got->seg[i][first], want->seg[i][first]);
 		}
 	}
 }
@@ -535,15 +560,17 @@ compare_after_crash(struct pool_ds *ds)
 		struct history *h = &history[i];
 		bool found = false;
 
-		/* the object may exist under its last or an earlier number: try what the model knows */
+		/* the object may exist under its last or an earlier number: try what the model
+		 * knows */
 		read_state(ds, model[i].number, model[i].generation, &seen);
 		for (uint32_t k = h->count; k > h->durable && !found; k--) {
 			found = state_hash(&seen) == h->hash[k - 1];
 		}
 		if (!found) {
-			fprintf(stderr, "life %llu object %u number %llu exists %d: no state of %u..%u\n",
-			    (unsigned long long)life, i, (unsigned long long)model[i].number, seen.exists, h->durable,
-			    h->count);
+			fprintf(stderr,
+			    "life %llu object %u number %llu exists %d: no state of %u..%u\n",
+			    (unsigned long long)life, i, (unsigned long long)model[i].number,
+			    seen.exists, h->durable, h->count);
 			explain(&model[i], &seen);
 		}
 		ASSERT(found);
@@ -615,7 +642,8 @@ life_main(void *arg UNUSED)
 			}
 		}
 		wg_add(&wg, 1);
-		fiber_spawn_wait(i % rt_reactor_count(), FIBER_REQUEST, "worker", worker_main, &w[i]);
+		fiber_spawn_wait(
+		    i % rt_reactor_count(), FIBER_REQUEST, "worker", worker_main, &w[i]);
 	}
 	wg_wait(&wg);
 	for (uint32_t i = 0; i < OBJS; i++) {
