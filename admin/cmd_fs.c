@@ -26,13 +26,14 @@ fs_cmd_create(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		}
 		props[count++] = json_string_value(prop);
 	}
-	int err = fs_ds_create(ap->fp, name, props, count, why, sizeof(why));
-	if (err == -EEXIST && why[0] == '\0') {
-		return adm_fail(e, err, "a filesystem '%s' exists", name);
+	bool is_pool = strchr(name, '/') == NULL;
+	int err = is_pool ? -EEXIST : fs_ds_create(ap->fp, name, props, count, why, sizeof(why));
+	if (err == -EEXIST) {
+		return adm_fail(e, err, "a filesystem '%.100s' exists", name);
 	}
 	if (err != 0) {
-		return adm_fail(
-		    e, err, "'%s' was not created: %s", name, why[0] != '\0' ? why : err_str(err));
+		return adm_fail(e, err, "'%.100s' was not created: %s", name,
+		    why[0] != '\0' ? why : err_str(err));
 	}
 	return shares_publish(a, e);
 }
@@ -66,13 +67,13 @@ fs_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	const char *share = fs_shared(ap, name, true);
 	if (share != NULL) {
 		adm_fail_next(e, "share remove %s", share);
-		return adm_fail(e, EBUSY, "'%s' is shared as %s", name, share);
+		return adm_fail(e, EBUSY, "'%.100s' is shared as %s", name, share);
 	}
 	struct fs_ds *ds;
 	int err = fs_ds_open(ap->fp, name, &ds);
 	if (err != 0) {
 		adm_fail_next(e, "'fs list' shows the filesystems.");
-		return adm_fail(e, err, "there is no filesystem '%s'", name);
+		return adm_fail(e, err, "there is no filesystem '%.100s'", name);
 	}
 	struct pool_ds_info info;
 	pool_ds_get_info(fs_ds_pool_ds(ds), &info);
@@ -85,9 +86,10 @@ fs_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	err = fs_ds_destroy(ap->fp, name);
 	if (err == -EBUSY) {
 		return adm_fail(
-		    e, err, "'%s' has filesystems below it, or is the pool's own", name);
+		    e, err, "'%.100s' has filesystems below it, or is the pool's own", name);
 	}
-	return err != 0 ? adm_fail(e, err, "'%s' was not destroyed: %s", name, err_str(err)) : 0;
+	return err != 0 ? adm_fail(e, err, "'%.100s' was not destroyed: %s", name, err_str(err))
+			: 0;
 }
 
 static const char *
@@ -148,7 +150,7 @@ fs_names(struct adm *a, json_t *args, bool recursive, json_t **out, struct adm_e
 				   : pool_ds_each(l.ap->pool, name, recursive, fs_collect, &l);
 		if (err == -ENOENT && l.ap != NULL) {
 			adm_fail_next(e, "'fs list' shows the filesystems.");
-			adm_fail(e, ENOENT, "there is no filesystem '%s'", name);
+			adm_fail(e, ENOENT, "there is no filesystem '%.100s'", name);
 		}
 	}
 	for (uint32_t i = 0; name == NULL && err == 0 && i < a->pool_count; i++) {
@@ -169,7 +171,7 @@ static int
 fs_prop_failed(const char *name, const char *prop, int err, struct adm_error *e)
 {
 	if (err == -ENOENT || prop == NULL) {
-		adm_fail_next(e, "'fs get all %s' shows the properties.", name);
+		adm_fail_next(e, "'fs get all %.100s' shows the properties.", name);
 		return adm_fail(e, err, "there is no property '%.60s'", prop != NULL ? prop : "");
 	}
 	return adm_fail(e, err, "%s of '%s' can't be told: %s", prop, name, err_str(err));
@@ -277,7 +279,7 @@ fs_cmd_set(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	const char *value =
 	    json_string_value(json_object_get(args, "value")); /* absent: inherit again */
 	int err = fs_prop_set(ap->fp, name, prop, value, why, sizeof(why));
-	return err != 0 ? adm_fail(e, err, "%s of '%s' was not set: %s", prop, name,
+	return err != 0 ? adm_fail(e, err, "%.60s of '%.100s' was not set: %s", prop, name,
 			      why[0] != '\0' ? why : err_str(err))
 			: 0;
 }

@@ -188,10 +188,12 @@ create_run(struct adm *a, json_t *args, struct create *c, json_t **out, struct a
 	struct pool *p;
 	err = pool_create(&c->spec, &p, why, sizeof(why));
 	if (err != 0) {
+		adm_fail_untouched(e, "No pool was created; its drives may have been erased.");
 		return adm_fail(e, err, "pool '%s' was not created: %s", c->spec.name,
 		    why[0] != '\0' ? why : err_str(err));
 	}
 	memset(c, 0, sizeof(*c)); /* the pool owns the drives now */
+	adm_fail_untouched(e, "The pool is on its drives; 'pool import' lists it.");
 	err = adm_add_pool(a, p, e);
 	if (err == 0) {
 		*out = create_plan_json(&plan);
@@ -206,12 +208,10 @@ pool_cmd_create(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	if (c == NULL) {
 		return adm_fail(e, ENOMEM, "out of memory");
 	}
+	adm_fail_untouched(e, "No pool was created, no drive was written.");
 	int err = create_run(a, args, c, out, e);
 	create_close(c);
 	mem_free(c);
-	if (err != 0 && e->untouched[0] == '\0') {
-		adm_fail_untouched(e, "No pool was created, no drive was written.");
-	}
 	return err;
 }
 
@@ -237,6 +237,7 @@ pool_close(struct adm *a, struct adm_pool *ap, int (*end)(struct pool *p), struc
 {
 	struct pool *p = ap->pool;
 	json_t *shares = ap->shares;
+	adm_fail_untouched(e, "The pool is out of service.");
 	nfsd_remove_pool(a->nfsd, p);
 	a->pool_count--;
 	for (struct adm_pool *last = &a->pools[a->pool_count]; ap < last; ap++) {

@@ -152,6 +152,7 @@ import_one(struct adm *a, struct findings *f, const struct import_request *req,
 	if (err != 0) {
 		return import_failed(req, err, result->why, e);
 	}
+	adm_fail_untouched(e, "Its data was left as it was.");
 	return adm_add_pool(a, p, e);
 }
 
@@ -231,14 +232,14 @@ findings_choose(const struct findings *f, const char *what, struct adm_error *e)
 		if (found != NULL) {
 			adm_fail_next(e,
 			    "'pool import' shows them; import by guid, with a new name behind it.");
-			adm_fail(e, EEXIST, "there are several pools named '%s'", what);
+			adm_fail(e, EEXIST, "there are several pools named '%.63s'", what);
 			return NULL;
 		}
 		found = &f->pools[i];
 	}
 	if (found == NULL) {
 		adm_fail_next(e, "'pool import' lists what can be imported.");
-		adm_fail(e, ENOENT, "no drive here belongs to a pool '%s'", what);
+		adm_fail(e, ENOENT, "no drive here belongs to a pool '%.63s'", what);
 	}
 	return found;
 }
@@ -269,8 +270,9 @@ imports_run(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	if (err == 0) {
 		const char *name = req.new_name != NULL ? req.new_name : req.pool->best.pool_name;
 		if (adm_find_pool(a, name, strlen(name)) != NULL) {
-			adm_fail_next(e, "Give it another name: pool import %s NEWNAME", what);
-			err = adm_fail(e, EEXIST, "a pool named '%s' is in service already", name);
+			adm_fail_next(e, "Give it another name: pool import %.63s NEWNAME", what);
+			err =
+			    adm_fail(e, EEXIST, "a pool named '%.63s' is in service already", name);
 		}
 	}
 	if (err == 0) {

@@ -59,11 +59,12 @@ static int
 server_execute(struct session *s, const struct adm_request *r, json_t **out, struct adm_error *e)
 {
 	const struct adm_command *c = server_find(r->cmd);
+	adm_fail_untouched(
+	    e, "Nothing was changed."); /* a command says it better, or takes it back */
 	if (c == NULL) {
 		return adm_fail(e, ENOSYS, "there is no command '%.100s'", r->cmd);
 	}
 	if (c->need != ADM_LOOK && !s->administrator) {
-		adm_fail_untouched(e, "Nothing was changed.");
 		return adm_fail(e, EPERM, "'%s' is for administrators", c->name);
 	}
 	return server_run(s->a, c, r->args, out, e);

@@ -161,7 +161,7 @@ share_place(struct adm_pool *ap, const char *path, json_t *share, struct adm_err
 	const char *rest = "";
 	int err = share_split(ap, path, dataset, sizeof(dataset), &rest);
 	if (err != 0) {
-		return adm_fail(e, err, "'%s' is not below a pool in service", path);
+		return adm_fail(e, err, "'%.100s' is not below a pool in service", path);
 	}
 	const char *subdir = "";
 	if (*rest != '\0' && share_is_directory(ap, dataset, rest)) {
@@ -169,7 +169,7 @@ share_place(struct adm_pool *ap, const char *path, json_t *share, struct adm_err
 	} else if (*rest != '\0') {
 		err = fs_ds_create(ap->fp, path + 1, NULL, 0, why, sizeof(why));
 		if (err != 0) {
-			return adm_fail(e, err, "the filesystem '%s' can't be created: %s",
+			return adm_fail(e, err, "the filesystem '%.100s' can't be created: %s",
 			    path + 1, why[0] != '\0' ? why : err_str(err));
 		}
 		snprintf(dataset, sizeof(dataset), "%s", path + 1);
@@ -245,8 +245,8 @@ share_cmd_create(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		    e, ERR_CORRUPT, "the share list of '%s' is damaged", pool_name(ap->pool));
 	}
 	if (share_find(ap, path) != NULL) {
-		adm_fail_next(e, "'share set %s ...' changes it.", path);
-		return adm_fail(e, EEXIST, "there is a share %s", path);
+		adm_fail_next(e, "'share set %.100s ...' changes it.", path);
+		return adm_fail(e, EEXIST, "there is a share %.200s", path);
 	}
 	if (json_array_size(json_object_get(ap->shares, "shares")) >= SHARES_MAX) {
 		return adm_fail(e, ENOSPC, "a pool has at most %u shares", SHARES_MAX);
@@ -281,7 +281,7 @@ share_arg(struct adm *a, json_t *args, struct adm_pool **out_pool, struct adm_er
 	json_t *share = *out_pool != NULL ? share_find(*out_pool, path) : NULL;
 	if (*out_pool != NULL && share == NULL) {
 		adm_fail_next(e, "'share list' shows the shares.");
-		adm_fail(e, ENOENT, "there is no share %s", path);
+		adm_fail(e, ENOENT, "there is no share %.200s", path);
 	}
 	return share;
 }

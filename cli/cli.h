@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_UNREACHABLE = 3 };
 #define CLI_WORDS_MAX 1024
@@ -58,6 +59,7 @@ bool print_json(const struct cli_args *a, const struct cli_verb *v, json_t *resu
 void print_size(uint64_t bytes, bool exact, char *out, size_t len); /* "1.50G" or all digits */
 /* A name from outside, safe for a terminal: control bytes become '?'. */
 void print_safe(const char *s);
+void print_safe_to(FILE *to, const char *s);
 void print_padded(const char *s, int width); /* the same, with blanks behind up to width letters */
 
 /* confirm.c */

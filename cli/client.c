@@ -74,19 +74,23 @@ client_receive(int fd)
 }
 
 static void
+client_print_line(const char *lead, json_t *error, const char *key, const char *otherwise)
+{
+	const char *text = json_string_value(json_object_get(error, key));
+	text = text != NULL ? text : otherwise;
+	if (text[0] != '\0') {
+		fputs(lead, stderr);
+		print_safe_to(stderr, text);
+		putc('\n', stderr);
+	}
+}
+
+static void
 client_print_error(json_t *error)
 {
-	const char *message = json_string_value(json_object_get(error, "message"));
-	const char *untouched = json_string_value(json_object_get(error, "untouched"));
-	const char *next = json_string_value(json_object_get(error, "next"));
-	fprintf(
-	    stderr, "agate: %s\n", message != NULL ? message : "the daemon's answer is no answer");
-	if (untouched != NULL && untouched[0] != '\0') {
-		fprintf(stderr, "       %s\n", untouched);
-	}
-	if (next != NULL && next[0] != '\0') {
-		fprintf(stderr, "       %s\n", next);
-	}
+	client_print_line("agate: ", error, "message", "the daemon's answer is no answer");
+	client_print_line("       ", error, "untouched", "");
+	client_print_line("       ", error, "next", "");
 }
 
 int

@@ -35,12 +35,18 @@ print_size(uint64_t bytes, bool exact, char *out, size_t len)
 }
 
 void
-print_safe(const char *s)
+print_safe_to(FILE *to, const char *s)
 {
 	for (; *s != '\0'; s++) {
 		unsigned char c = (unsigned char)*s;
-		putchar(c < 0x20 || c == 0x7f ? '?' : c);
+		putc(c < 0x20 || c == 0x7f ? '?' : c, to);
 	}
+}
+
+void
+print_safe(const char *s)
+{
+	print_safe_to(stdout, s);
 }
 
 /* The text of a cell: either in buf, or the row's own string. */

@@ -9,8 +9,13 @@
 int
 cli_usage_error(const struct cli_verb *v, const char *what, const char *word)
 {
-	fprintf(stderr, "agate: %s%s%s\n       Nothing was changed.\nusage: agate %s %s %s\n", what,
-	    word != NULL ? ": " : "", word != NULL ? word : "", v->noun, v->verb, v->synopsis);
+	fprintf(stderr, "agate: %s", what);
+	if (word != NULL) {
+		fputs(": ", stderr);
+		print_safe_to(stderr, word);
+	}
+	fprintf(stderr, "\n       Nothing was changed.\nusage: agate %s %s %s\n", v->noun, v->verb,
+	    v->synopsis);
 	return CLI_USAGE;
 }
 
