@@ -11,10 +11,8 @@
 struct create {
 	struct fs_op op;
 	struct fs_node *dir, *node;
-	const char *name;
-	uint32_t len;
+	struct fs_name name;
 	const struct fs_create_args *args;
-	struct name_hash hash;
 };
 
 /* Owner, group and mode of a new object, by the rules of its directory. */
@@ -140,8 +138,8 @@ create_log(struct create *c, uint64_t key, uint32_t block_bytes)
 	    .iov_base = (void *)(uintptr_t)c->args->target, .iov_len = c->args->target_len};
 	struct log_rec r = {.op = LOG_OP_CREATE,
 	    .steps = LOG_STEP_CREATE | LOG_STEP_INSERT | (link ? LOG_STEP_DATA : 0),
-	    .name2 = c->name,
-	    .name2_len = c->len,
+	    .name2 = c->name.bytes,
+	    .name2_len = c->name.len,
 	    .dir2 = fs_node_object(c->dir),
 	    .key2 = key,
 	    .object = fs_node_object(c->node),
@@ -167,7 +165,7 @@ create_new(struct create *c, const struct fs_attr *dir_attr)
 	if (err != 0) {
 		return err;
 	}
-	err = dir_insert_prepare(c->dir, &c->hash, c->name, c->len, 0, &path, &key);
+	err = dir_insert_prepare(c->dir, &c->name, 0, &path, &key);
 	if (err != 0) {
 		return err;
 	}
@@ -181,7 +179,7 @@ create_new(struct create *c, const struct fs_attr *dir_attr)
 	    .object = fs_node_object(c->node),
 	    .generation = fs_node_generation(c->node),
 	    .type = ino.type};
-	dir_insert_apply(op->tx, c->dir, &path, &e, &c->hash, c->name, c->len);
+	dir_insert_apply(op->tx, c->dir, &path, &e, &c->name);
 	dir_path_release(&path);
 	c->dir->ino.nlink += ino.type == FS_DIR;
 	fs_op_touch(op, c->dir, true);
@@ -193,7 +191,7 @@ create_new(struct create *c, const struct fs_attr *dir_attr)
 	fs_getattr(c->node, &op->res->attr);
 	wcc_after(&op->res->wcc, c->dir);
 	create_log(c, key, block_bytes);
-	ncache_put(op->ds->fp->ncache, c->dir, &c->hash, e.object, e.generation);
+	ncache_put(op->ds->fp->ncache, c->dir, &c->name, e.object, e.generation);
 	return 0;
 }
 
@@ -272,7 +270,7 @@ static int
 create_try(struct create *c)
 {
 	struct fs_node *n;
-	int err = lookup_entry(c->dir, c->name, c->len, &n);
+	int err = lookup_entry(c->dir, c->name.bytes, c->name.len, &n);
 	if (err == 0) {
 		err = create_existing(c, n);
 		fs_node_put(n);
@@ -327,13 +325,10 @@ fs_create(struct fs_node *dir, const struct fs_req *req, const char *name, uint3
 	if (err == 0) {
 		err = perm_check(&a, &req->cred, PERM_EXEC);
 	}
-	struct create c = {.op = {.ds = fs_node_ds(dir), .req = req, .res = res},
-	    .dir = dir,
-	    .name = name,
-	    .len = len,
-	    .args = args};
+	struct create c = {
+	    .op = {.ds = fs_node_ds(dir), .req = req, .res = res}, .dir = dir, .args = args};
 	if (err == 0) {
-		name_hash(c.op.ds, name, len, &c.hash);
+		name_init(c.op.ds, name, len, &c.name);
 		err = -EAGAIN;
 	}
 	for (uint32_t tries = 0; err == -EAGAIN && tries < CREATE_TRIES_MAX; tries++) {

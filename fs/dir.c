@@ -72,7 +72,7 @@ next_key_check(uint64_t next, uint64_t from)
 
 /* Looks for the name among the keys [from, last]. 0, -ENOENT. */
 static int
-find_in_range(struct fs_node *n, uint64_t from, uint64_t last, const char *name, uint32_t len,
+find_in_range(struct fs_node *n, uint64_t from, uint64_t last, const struct fs_name *name,
     struct dir_ent *out)
 {
 	while (from != 0 && from <= last) {
@@ -89,7 +89,8 @@ find_in_range(struct fs_node *n, uint64_t from, uint64_t last, const char *name,
 			struct dir_ent e;
 			err = leaf_key(leaf, i) > last ? -ENOENT
 						       : leaf_get(leaf, i, &e, &got, &got_len);
-			if (err == 0 && got_len == len && memcmp(got, name, len) == 0) {
+			if (err == 0 && got_len == name->len &&
+			    memcmp(got, name->bytes, got_len) == 0) {
 				*out = e;
 				dir_path_release(&p);
 				return 0;
@@ -110,13 +111,12 @@ find_in_range(struct fs_node *n, uint64_t from, uint64_t last, const char *name,
 }
 
 int
-dir_find(struct fs_node *n, const struct name_hash *h, const char *name, uint32_t len,
-    struct dir_ent *out)
+dir_find(struct fs_node *n, const struct fs_name *name, struct dir_ent *out)
 {
 	if (n->ino.dir_height == 0) {
 		return -ENOENT;
 	}
-	return find_in_range(n, h->key, h->key + n->ino.dir_probe, name, len, out);
+	return find_in_range(n, name->key, name->key + n->ino.dir_probe, name, out);
 }
 
 int

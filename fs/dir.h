@@ -32,12 +32,11 @@ struct dir_path {
 	bool next_is_right;
 };
 
-int dir_find(struct fs_node *n, const struct name_hash *h, const char *name, uint32_t len, struct dir_ent *out) WARN_UNUSED MAY_PARK;
+int dir_find(struct fs_node *n, const struct fs_name *name, struct dir_ent *out) WARN_UNUSED MAY_PARK;
 /* key 0: choose one. -EEXIST: the name (or, given a key, the key) is there. -ENOSPC: too many or too deep. */
-int dir_insert_prepare(struct fs_node *n, const struct name_hash *h, const char *name, uint32_t len, uint64_t key, struct dir_path *p,
+int dir_insert_prepare(struct fs_node *n, const struct fs_name *name, uint64_t key, struct dir_path *p,
     uint64_t *out_key) WARN_UNUSED MAY_PARK;
-void dir_insert_apply(struct pool_tx *tx, struct fs_node *n, struct dir_path *p, const struct dir_ent *e, const struct name_hash *h,
-    const char *name, uint32_t len) MAY_PARK;
+void dir_insert_apply(struct pool_tx *tx, struct fs_node *n, struct dir_path *p, const struct dir_ent *e, const struct fs_name *name) MAY_PARK;
 /* -ENOENT: no such key. */
 int dir_replace_prepare(struct fs_node *n, uint64_t key, struct dir_path *p) WARN_UNUSED MAY_PARK;
 int dir_remove_prepare(struct fs_node *n, uint64_t key, struct dir_path *p) WARN_UNUSED MAY_PARK;

@@ -169,26 +169,26 @@ descend_for_insert(struct fs_node *n, uint64_t key, uint32_t len, struct dir_pat
 }
 
 int
-dir_insert_prepare(struct fs_node *n, const struct name_hash *h, const char *name, uint32_t len,
-    uint64_t key, struct dir_path *p, uint64_t *out_key)
+dir_insert_prepare(struct fs_node *n, const struct fs_name *name, uint64_t key, struct dir_path *p,
+    uint64_t *out_key)
 {
 	memset(p, 0, sizeof(*p));
 	bool given = key != 0;
 	if (!given) {
-		key = h->key;
+		key = name->key;
 	}
 	if (!given && n->ino.dir_height > 0) {
 		struct dir_ent e;
-		int err = dir_find(n, h, name, len, &e);
+		int err = dir_find(n, name, &e);
 		if (err != -ENOENT) {
 			return err == 0 ? -EEXIST : err;
 		}
-		err = choose_key(n, h->key, &key);
+		err = choose_key(n, name->key, &key);
 		if (err != 0) {
 			return err;
 		}
 	}
-	int err = descend_for_insert(n, key, len, p);
+	int err = descend_for_insert(n, key, name->len, p);
 	if (err == 0) {
 		*out_key = key;
 	}
@@ -198,13 +198,13 @@ dir_insert_prepare(struct fs_node *n, const struct name_hash *h, const char *nam
 /* Splits the full leaf at the end of the path and puts the entry into the right half of the two. */
 static uint64_t
 split_leaf(struct pool_tx *tx, struct fs_node *n, struct dir_path *p, const struct dir_ent *e,
-    const char *name, uint32_t len, uint64_t *out_block)
+    const struct fs_name *name, uint64_t *out_block)
 {
 	void *left = pool_buf_dirty(tx, p->buf[p->depth - 1]);
 	void *right = take_fresh(tx, n, p, 0, out_block);
 	uint64_t sep = leaf_split(left, right);
 	void *half = e->key < sep ? left : right;
-	leaf_insert(half, leaf_find(half, e->key), e, name, len);
+	leaf_insert(half, leaf_find(half, e->key), e, name->bytes, name->len);
 	return sep;
 }
 
@@ -243,23 +243,23 @@ insert_upward(
 
 void
 dir_insert_apply(struct pool_tx *tx, struct fs_node *n, struct dir_path *p, const struct dir_ent *e,
-    const struct name_hash *h, const char *name, uint32_t len)
+    const struct fs_name *name)
 {
 	n->ino.dir_entries++;
-	n->ino.dir_probe = MAX(n->ino.dir_probe, (uint32_t)(e->key - h->key));
+	n->ino.dir_probe = MAX(n->ino.dir_probe, (uint32_t)(e->key - name->key));
 	if (p->depth == 0) {
 		void *leaf = take_fresh(tx, n, p, 0, &n->ino.dir_root);
 		n->ino.dir_height = 1;
-		leaf_insert(leaf, 0, e, name, len);
+		leaf_insert(leaf, 0, e, name->bytes, name->len);
 		return;
 	}
-	if (leaf_has_room(pool_buf_data(p->buf[p->depth - 1]), len)) {
+	if (leaf_has_room(pool_buf_data(p->buf[p->depth - 1]), name->len)) {
 		void *leaf = pool_buf_dirty(tx, p->buf[p->depth - 1]);
-		leaf_insert(leaf, leaf_find(leaf, e->key), e, name, len);
+		leaf_insert(leaf, leaf_find(leaf, e->key), e, name->bytes, name->len);
 		return;
 	}
 	uint64_t block;
-	uint64_t sep = split_leaf(tx, n, p, e, name, len, &block);
+	uint64_t sep = split_leaf(tx, n, p, e, name, &block);
 	insert_upward(tx, n, p, sep, block);
 }
 

@@ -29,12 +29,12 @@ check_entries(struct dir_walk *w, const void *leaf, uint64_t block)
 		struct dir_ent e;
 		const char *name;
 		uint32_t len;
-		struct name_hash h;
+		struct fs_name h;
 		if (leaf_get(leaf, i, &e, &name, &len) != 0) {
 			complain(w, "an entry is damaged", block);
 			continue;
 		}
-		name_hash(fs_node_ds(w->n), name, len, &h);
+		name_init(fs_node_ds(w->n), name, len, &h);
 		if (e.key < h.key || e.key - h.key > probe) {
 			complain(w, "a name has the wrong key", block);
 		}

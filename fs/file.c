@@ -77,14 +77,19 @@ file_truncate(struct pool_tx *tx, struct fs_node *n, uint64_t size)
 
 /* ---- reading ---- */
 
+struct lent {
+	struct pool_slice *slices;
+	uint32_t max, count;
+};
+
 static int
-read_inline(const uint8_t *data, uint32_t have, uint64_t off, uint32_t len,
-    struct pool_slice *slices, uint32_t max, uint32_t *out_count)
+read_inline(const uint8_t *data, uint32_t have, uint64_t off, uint32_t len, struct lent *out)
 {
-	if (max < 2) {
+	uint32_t got = off < have ? (uint32_t)MIN((uint64_t)len, have - off) : 0;
+	out->count = 0;
+	if (out->max < 2) {
 		return -E2BIG;
 	}
-	uint32_t count = 0, got = off < have ? (uint32_t)MIN((uint64_t)len, have - off) : 0;
 	if (got > 0) {
 		struct iobuf *buf;
 		int err = iobuf_alloc(IOBUF_BYTES_MIN, ARENA_RECV, &buf);
@@ -92,25 +97,23 @@ read_inline(const uint8_t *data, uint32_t have, uint64_t off, uint32_t len,
 			return err;
 		}
 		memcpy(buf->data, data + off, got);
-		slices[count++] = (struct pool_slice){.buf = buf, .len_bytes = got};
+		out->slices[out->count++] = (struct pool_slice){.buf = buf, .len_bytes = got};
 	}
 	if (got < len) {
-		slices[count++] = (struct pool_slice){.len_bytes = len - got};
+		out->slices[out->count++] = (struct pool_slice){.len_bytes = len - got};
 	}
-	*out_count = count;
 	return 0;
 }
 
 static int
-read_locked(struct fs_node *n, uint64_t off, uint32_t len, struct pool_slice *slices, uint32_t max,
-    uint32_t *out_count)
+read_locked(struct fs_node *n, uint64_t off, uint32_t len, struct lent *out)
 {
 	uint8_t data[OBJECT_INLINE_MAX];
 	uint32_t have = 0;
 	if (pool_obj_inline_get(n->obj, data, sizeof(data), &have) == 0) {
-		return read_inline(data, have, off, len, slices, max, out_count);
+		return read_inline(data, have, off, len, out);
 	}
-	return pool_read(n->obj, off, len, slices, max, out_count);
+	return pool_read(n->obj, off, len, out->slices, out->max, &out->count);
 }
 
 static int
@@ -134,12 +137,13 @@ fs_read(struct fs_node *n, const struct fs_cred *cred, uint64_t off, uint32_t le
 	rwlock_rdlock(&n->lock);
 	fs_getattr(n, &a);
 	int err = node_is_stale(n) ? -ESTALE : read_permitted(&a, cred);
-	uint32_t count = 0, got = 0;
+	struct lent lent = {.slices = slices, .max = max};
+	uint32_t got = 0;
 	if (err == 0 && off < a.size) {
 		got = (uint32_t)MIN((uint64_t)MIN(len, FS_IO_BYTES_MAX), a.size - off);
 	}
 	if (got > 0) {
-		err = read_locked(n, off, got, slices, max, &count);
+		err = read_locked(n, off, got, &lent);
 	}
 	rwlock_rdunlock(&n->lock);
 	if (err != 0) {
@@ -149,7 +153,7 @@ fs_read(struct fs_node *n, const struct fs_cred *cred, uint64_t off, uint32_t le
 		file_touch_atime(n);
 		fs_getattr(n, &a);
 	}
-	*out_count = count;
+	*out_count = lent.count;
 	*out_len = got;
 	*out_eof = off >= a.size || off + got >= a.size;
 	*out_attr = a;
@@ -160,7 +164,8 @@ int
 fs_readlink(struct fs_node *n, char *out, uint32_t cap, uint32_t *out_len)
 {
 	struct pool_slice slices[4];
-	uint32_t count = 0, at = 0;
+	struct lent lent = {.slices = slices, .max = ARRAY_LEN(slices)};
+	uint32_t at = 0;
 	rwlock_rdlock(&n->lock);
 	uint32_t len = (uint32_t)MIN(n->ino.size, (uint64_t)FS_SYMLINK_MAX);
 	int err = node_is_stale(n)        ? -ESTALE
@@ -168,13 +173,13 @@ fs_readlink(struct fs_node *n, char *out, uint32_t cap, uint32_t *out_len)
 		  : len > cap             ? -ENAMETOOLONG
 					  : 0;
 	if (err == 0) {
-		err = read_locked(n, 0, len, slices, ARRAY_LEN(slices), &count);
+		err = read_locked(n, 0, len, &lent);
 	}
 	rwlock_rdunlock(&n->lock);
 	if (err != 0) {
 		return err;
 	}
-	for (uint32_t i = 0; i < count; i++) {
+	for (uint32_t i = 0; i < lent.count; i++) {
 		const struct pool_slice *s = &slices[i];
 		if (s->buf != NULL) {
 			memcpy(out + at, s->buf->data + s->off_bytes, s->len_bytes);

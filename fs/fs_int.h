@@ -126,18 +126,20 @@ int perm_delete(const struct fs_attr *dir, const struct fs_attr *child, const st
 uint32_t mode_after_write(uint32_t mode, const struct fs_cred *cred);
 
 /* ================= names (name.c, ncache.c) ================= */
-struct name_hash {
-	uint64_t key, tag; /* tag: the other half of the hash */
+struct fs_name {
+	const char *bytes;
+	uint32_t len;
+	uint64_t key, tag; /* the two halves of its hash; see name_init */
 };
-void name_hash(const struct fs_ds *ds, const char *name, uint32_t len, struct name_hash *out);
+void name_init(const struct fs_ds *ds, const char *bytes, uint32_t len, struct fs_name *out); /* with the hash */
 int name_check(const char *name, uint32_t len) WARN_UNUSED; /* -EACCES, -ENAMETOOLONG */
 bool name_is_dots(const char *name, uint32_t len);
 
 struct ncache *ncache_create(void) WARN_UNUSED;
 void ncache_destroy(struct ncache *c);
-bool ncache_get(struct ncache *c, const struct fs_node *dir, const struct name_hash *h, uint64_t *out_object, uint64_t *out_generation);
-void ncache_put(struct ncache *c, const struct fs_node *dir, const struct name_hash *h, uint64_t object, uint64_t generation); /* dir locked */
-void ncache_drop(struct ncache *c, const struct fs_node *dir, const struct name_hash *h); /* dir locked exclusively */
+bool ncache_get(struct ncache *c, const struct fs_node *dir, const struct fs_name *name, uint64_t *out_object, uint64_t *out_generation);
+void ncache_put(struct ncache *c, const struct fs_node *dir, const struct fs_name *name, uint64_t object, uint64_t generation); /* dir locked */
+void ncache_drop(struct ncache *c, const struct fs_node *dir, const struct fs_name *name); /* dir locked exclusively */
 
 /* ================= operations (op.c) ================= */
 #define FS_OP_NODES_MAX 4u

@@ -4,9 +4,7 @@
 struct linking {
 	struct fs_op op;
 	struct fs_node *node, *dir;
-	const char *name;
-	uint32_t len;
-	struct name_hash hash;
+	struct fs_name name;
 };
 
 static void
@@ -14,8 +12,8 @@ link_log(struct linking *l, uint64_t key)
 {
 	struct log_rec r = {.op = LOG_OP_LINK,
 	    .steps = LOG_STEP_INSERT,
-	    .name2 = l->name,
-	    .name2_len = l->len,
+	    .name2 = l->name.bytes,
+	    .name2_len = l->name.len,
 	    .dir2 = fs_node_object(l->dir),
 	    .key2 = key,
 	    .object = fs_node_object(l->node),
@@ -35,7 +33,7 @@ link_apply(struct linking *l)
 	uint64_t key;
 	int err = n->ino.nlink >= FS_LINKS_MAX ? -EMLINK : 0;
 	if (err == 0) {
-		err = dir_insert_prepare(dir, &l->hash, l->name, l->len, 0, &path, &key);
+		err = dir_insert_prepare(dir, &l->name, 0, &path, &key);
 	}
 	if (err != 0) {
 		return err;
@@ -44,7 +42,7 @@ link_apply(struct linking *l)
 	    .object = fs_node_object(n),
 	    .generation = fs_node_generation(n),
 	    .type = n->ino.type};
-	dir_insert_apply(op->tx, dir, &path, &e, &l->hash, l->name, l->len);
+	dir_insert_apply(op->tx, dir, &path, &e, &l->name);
 	dir_path_release(&path);
 	n->ino.nlink++;
 	if (n->ino.parent == 0) {
@@ -59,7 +57,7 @@ link_apply(struct linking *l)
 	wcc_after(&op->res->wcc2, dir);
 	op->res->attr = op->res->wcc.after;
 	link_log(l, key);
-	ncache_put(op->ds->fp->ncache, dir, &l->hash, e.object, e.generation);
+	ncache_put(op->ds->fp->ncache, dir, &l->name, e.object, e.generation);
 	return 0;
 }
 
@@ -104,12 +102,9 @@ fs_link(struct fs_node *n, struct fs_node *dir, const char *name, uint32_t len,
 	if (err != 0) {
 		return err;
 	}
-	struct linking l = {.op = {.ds = fs_node_ds(dir), .req = req, .res = res},
-	    .node = n,
-	    .dir = dir,
-	    .name = name,
-	    .len = len};
-	name_hash(l.op.ds, name, len, &l.hash);
+	struct linking l = {
+	    .op = {.ds = fs_node_ds(dir), .req = req, .res = res}, .node = n, .dir = dir};
+	name_init(l.op.ds, name, len, &l.name);
 	struct fs_node *nodes[] = {n, dir};
 	struct pool_need need = {
 	    .dirty_bytes = 2 * OBJ_DIRTY_BYTES, .log_bytes = LOG_RECORD_BYTES, .log_records = 1};

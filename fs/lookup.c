@@ -11,11 +11,11 @@ remember_parent(struct fs_node *child, const struct fs_node *dir)
 }
 
 static int
-lookup_cached(struct fs_node *dir, const struct name_hash *h, struct fs_node **out)
+lookup_cached(struct fs_node *dir, const struct fs_name *name, struct fs_node **out)
 {
 	struct fs_ds *ds = fs_node_ds(dir);
 	uint64_t object, generation;
-	if (!ncache_get(ds->fp->ncache, dir, h, &object, &generation)) {
+	if (!ncache_get(ds->fp->ncache, dir, name, &object, &generation)) {
 		return -ENOENT;
 	}
 	/* gone meanwhile: the directory knows better */
@@ -26,21 +26,21 @@ int
 lookup_entry(struct fs_node *dir, const char *name, uint32_t len, struct fs_node **out)
 {
 	struct fs_ds *ds = fs_node_ds(dir);
-	struct name_hash h;
-	name_hash(ds, name, len, &h);
-	if (lookup_cached(dir, &h, out) == 0) {
+	struct fs_name wanted;
+	name_init(ds, name, len, &wanted);
+	if (lookup_cached(dir, &wanted, out) == 0) {
 		remember_parent(*out, dir);
 		return 0;
 	}
 	struct dir_ent e;
 	rwlock_rdlock(&dir->lock);
-	int err = node_is_stale(dir) ? -ESTALE : dir_find(dir, &h, name, len, &e);
+	int err = node_is_stale(dir) ? -ESTALE : dir_find(dir, &wanted, &e);
 	if (err == 0) {
 		err = fs_node_get(ds, e.object, e.generation, out);
 		err = err == -ESTALE ? -ERR_CORRUPT : err; /* an entry always leads to something */
 	}
 	if (err == 0) {
-		ncache_put(ds->fp->ncache, dir, &h, e.object, e.generation);
+		ncache_put(ds->fp->ncache, dir, &wanted, e.object, e.generation);
 	}
 	rwlock_rdunlock(&dir->lock);
 	if (err == 0) {

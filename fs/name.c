@@ -25,16 +25,18 @@ name_is_dots(const char *name, uint32_t len)
 
 /* The key leaves room behind it, so that the next free one never runs out of bits. */
 void
-name_hash(const struct fs_ds *ds, const char *name, uint32_t len, struct name_hash *out)
+name_init(const struct fs_ds *ds, const char *bytes, uint32_t len, struct fs_name *out)
 {
 	struct le64 half[2];
 	(void)crypto_shorthash_siphashx24(
-	    (unsigned char *)half, (const unsigned char *)name, len, ds->hash_key);
+	    (unsigned char *)half, (const unsigned char *)bytes, len, ds->hash_key);
 	uint64_t key = le64_get(half[0]) >> (64 - ds->hash_bits);
 	uint64_t last = ((uint64_t)1 << ds->hash_bits) - 1;
 	if (last > DIR_PROBE_MAX && key > last - DIR_PROBE_MAX) {
 		key -= DIR_PROBE_MAX;
 	}
+	out->bytes = bytes;
+	out->len = len;
 	out->key = MAX(key, DIR_KEY_MIN);
 	out->tag = le64_get(half[1]);
 }

@@ -37,29 +37,29 @@ ncache_destroy(struct ncache *c)
 }
 
 static struct ncache_slot *
-slot_of(struct ncache *c, const struct fs_node *dir, const struct name_hash *h)
+slot_of(struct ncache *c, const struct fs_node *dir, const struct fs_name *name)
 {
 	uint64_t mix =
-	    (h->tag ^ fs_node_object(dir) * 0x9e3779b97f4a7c15ull) ^ fs_node_ds(dir)->guid;
+	    (name->tag ^ fs_node_object(dir) * 0x9e3779b97f4a7c15ull) ^ fs_node_ds(dir)->guid;
 	return &c->slot[(mix >> 20) % NCACHE_SLOTS];
 }
 
 static bool
-matches(struct ncache_slot *s, const struct fs_node *dir, const struct name_hash *h)
+matches(struct ncache_slot *s, const struct fs_node *dir, const struct fs_name *name)
 {
-	return atomic_load_explicit(&s->tag, memory_order_relaxed) == h->tag &&
-	       atomic_load_explicit(&s->key, memory_order_relaxed) == h->key &&
+	return atomic_load_explicit(&s->tag, memory_order_relaxed) == name->tag &&
+	       atomic_load_explicit(&s->key, memory_order_relaxed) == name->key &&
 	       atomic_load_explicit(&s->dir, memory_order_relaxed) == fs_node_object(dir) &&
 	       atomic_load_explicit(&s->guid, memory_order_relaxed) == fs_node_ds(dir)->guid;
 }
 
 bool
-ncache_get(struct ncache *c, const struct fs_node *dir, const struct name_hash *h,
+ncache_get(struct ncache *c, const struct fs_node *dir, const struct fs_name *name,
     uint64_t *out_object, uint64_t *out_generation)
 {
-	struct ncache_slot *s = slot_of(c, dir, h);
+	struct ncache_slot *s = slot_of(c, dir, name);
 	unsigned seq = atomic_load_explicit(&s->seq, memory_order_acquire);
-	if ((seq & 1) != 0 || !matches(s, dir, h)) {
+	if ((seq & 1) != 0 || !matches(s, dir, name)) {
 		return false;
 	}
 	uint64_t object = atomic_load_explicit(&s->object, memory_order_relaxed);
@@ -83,10 +83,10 @@ try_open(struct ncache_slot *s, unsigned *out_seq)
 }
 
 void
-ncache_put(struct ncache *c, const struct fs_node *dir, const struct name_hash *h, uint64_t object,
+ncache_put(struct ncache *c, const struct fs_node *dir, const struct fs_name *name, uint64_t object,
     uint64_t generation)
 {
-	struct ncache_slot *s = slot_of(c, dir, h);
+	struct ncache_slot *s = slot_of(c, dir, name);
 	unsigned seq;
 	if (!try_open(s, &seq)) {
 		return;
@@ -94,22 +94,22 @@ ncache_put(struct ncache *c, const struct fs_node *dir, const struct name_hash *
 	atomic_thread_fence(memory_order_release);
 	atomic_store_explicit(&s->guid, fs_node_ds(dir)->guid, memory_order_relaxed);
 	atomic_store_explicit(&s->dir, fs_node_object(dir), memory_order_relaxed);
-	atomic_store_explicit(&s->key, h->key, memory_order_relaxed);
-	atomic_store_explicit(&s->tag, h->tag, memory_order_relaxed);
+	atomic_store_explicit(&s->key, name->key, memory_order_relaxed);
+	atomic_store_explicit(&s->tag, name->tag, memory_order_relaxed);
 	atomic_store_explicit(&s->object, object, memory_order_relaxed);
 	atomic_store_explicit(&s->generation, generation, memory_order_relaxed);
 	atomic_store_explicit(&s->seq, seq + 2, memory_order_release);
 }
 
 void
-ncache_drop(struct ncache *c, const struct fs_node *dir, const struct name_hash *h)
+ncache_drop(struct ncache *c, const struct fs_node *dir, const struct fs_name *name)
 {
-	struct ncache_slot *s = slot_of(c, dir, h);
+	struct ncache_slot *s = slot_of(c, dir, name);
 	unsigned seq;
 	while (!try_open(s, &seq)) {
 	}
 	atomic_thread_fence(memory_order_release);
-	if (matches(s, dir, h)) {
+	if (matches(s, dir, name)) {
 		atomic_store_explicit(&s->object, 0, memory_order_relaxed);
 	}
 	atomic_store_explicit(&s->seq, seq + 2, memory_order_release);

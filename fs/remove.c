@@ -9,9 +9,7 @@
 struct removal {
 	struct fs_op op;
 	struct fs_node *dir, *child;
-	const char *name;
-	uint32_t len;
-	struct name_hash hash;
+	struct fs_name name;
 	bool rmdir;
 };
 
@@ -37,8 +35,8 @@ removal_log(struct removal *m, uint64_t key, bool last)
 	uint64_t object = fs_node_object(m->child), generation = fs_node_generation(m->child);
 	struct log_rec r = {.op = LOG_OP_REMOVE,
 	    .steps = LOG_STEP_REMOVE | (last ? LOG_STEP_DESTROY : 0),
-	    .name = m->name,
-	    .name_len = m->len,
+	    .name = m->name.bytes,
+	    .name_len = m->name.len,
 	    .dir = fs_node_object(m->dir),
 	    .key = key,
 	    .object = object,
@@ -63,7 +61,7 @@ remove_apply(struct removal *m, uint64_t key)
 	}
 	dir_remove_apply(op->tx, dir, &path, key, true);
 	dir_path_release(&path);
-	ncache_drop(op->ds->fp->ncache, dir, &m->hash);
+	ncache_drop(op->ds->fp->ncache, dir, &m->name);
 	dir->ino.nlink -= m->rmdir;
 	fs_op_touch(op, dir, true);
 	node_store(op->tx, dir);
@@ -88,7 +86,7 @@ remove_locked(struct removal *m)
 {
 	struct dir_ent e;
 	wcc_before(&m->op.res->wcc, m->dir);
-	int err = dir_find(m->dir, &m->hash, m->name, m->len, &e);
+	int err = dir_find(m->dir, &m->name, &e);
 	if (err == -ENOENT ||
 	    (err == 0 && (e.object != fs_node_object(m->child) || node_is_stale(m->child)))) {
 		return -EAGAIN; /* renamed or removed since we looked */
@@ -108,7 +106,7 @@ remove_locked(struct removal *m)
 static int
 remove_try(struct removal *m)
 {
-	int err = lookup_entry(m->dir, m->name, m->len, &m->child);
+	int err = lookup_entry(m->dir, m->name.bytes, m->name.len, &m->child);
 	if (err != 0) {
 		return err;
 	}
@@ -142,9 +140,9 @@ remove_entry(struct removal *m)
 	fs_getattr(m->dir, &a);
 	int err = node_is_stale(m->dir) ? -ESTALE
 		  : a.type != FS_DIR    ? -ENOTDIR
-					: name_check(m->name, m->len);
-	if (err == 0 && name_is_dots(m->name, m->len)) {
-		err = dots_error(m->len, m->rmdir);
+					: name_check(m->name.bytes, m->name.len);
+	if (err == 0 && name_is_dots(m->name.bytes, m->name.len)) {
+		err = dots_error(m->name.len, m->rmdir);
 	}
 	if (err == 0) {
 		err = perm_check(&a, &m->op.req->cred, PERM_EXEC);
@@ -152,7 +150,7 @@ remove_entry(struct removal *m)
 	if (err != 0) {
 		return err;
 	}
-	name_hash(m->op.ds, m->name, m->len, &m->hash);
+	name_init(m->op.ds, m->name.bytes, m->name.len, &m->name);
 	err = -EAGAIN;
 	for (uint32_t tries = 0; err == -EAGAIN && tries < REMOVE_TRIES_MAX; tries++) {
 		err = remove_try(m);
@@ -166,8 +164,7 @@ fs_remove(struct fs_node *dir, const struct fs_req *req, const char *name, uint3
 {
 	struct removal m = {.op = {.ds = fs_node_ds(dir), .req = req, .res = res},
 	    .dir = dir,
-	    .name = name,
-	    .len = len};
+	    .name = {.bytes = name, .len = len}};
 	return remove_entry(&m);
 }
 
@@ -177,8 +174,7 @@ fs_rmdir(struct fs_node *dir, const struct fs_req *req, const char *name, uint32
 {
 	struct removal m = {.op = {.ds = fs_node_ds(dir), .req = req, .res = res},
 	    .dir = dir,
-	    .name = name,
-	    .len = len,
+	    .name = {.bytes = name, .len = len},
 	    .rmdir = true};
 	return remove_entry(&m);
 }

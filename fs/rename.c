@@ -16,9 +16,7 @@ struct renaming {
 	struct fs_op op;
 	struct fs_node *from_dir, *to_dir;
 	struct fs_node *child, *target; /* target: what the new name leads to, or NULL */
-	const char *from, *to;
-	uint32_t from_len, to_len;
-	struct name_hash from_hash, to_hash;
+	struct fs_name from, to;
 	uint64_t from_key, to_key;
 };
 
@@ -93,10 +91,10 @@ rename_log(struct renaming *m, bool target_gone)
 	struct log_rec r = {.op = LOG_OP_RENAME,
 	    .steps = LOG_STEP_REMOVE | (m->target != NULL ? LOG_STEP_REPLACE : LOG_STEP_INSERT) |
 		     (target_gone ? LOG_STEP_DESTROY : 0),
-	    .name = m->from,
-	    .name_len = m->from_len,
-	    .name2 = m->to,
-	    .name2_len = m->to_len,
+	    .name = m->from.bytes,
+	    .name_len = m->from.len,
+	    .name2 = m->to.bytes,
+	    .name2_len = m->to.len,
 	    .dir = fs_node_object(m->from_dir),
 	    .key = m->from_key,
 	    .dir2 = fs_node_object(m->to_dir),
@@ -129,10 +127,10 @@ apply_entries(struct renaming *m, struct dir_path *out, struct dir_path *in)
 	if (m->target != NULL) {
 		dir_replace_apply(tx, m->to_dir, in, &e);
 	} else {
-		dir_insert_apply(tx, m->to_dir, in, &e, &m->to_hash, m->to, m->to_len);
+		dir_insert_apply(tx, m->to_dir, in, &e, &m->to);
 	}
-	ncache_drop(m->op.ds->fp->ncache, m->from_dir, &m->from_hash);
-	ncache_drop(m->op.ds->fp->ncache, m->to_dir, &m->to_hash);
+	ncache_drop(m->op.ds->fp->ncache, m->from_dir, &m->from);
+	ncache_drop(m->op.ds->fp->ncache, m->to_dir, &m->to);
 }
 
 /* Link counts, parents, times. Returns whether the target is gone. */
@@ -186,8 +184,7 @@ rename_apply(struct renaming *m)
 		return err;
 	}
 	err = m->target != NULL ? dir_replace_prepare(m->to_dir, m->to_key, &in)
-				: dir_insert_prepare(
-				      m->to_dir, &m->to_hash, m->to, m->to_len, 0, &in, &m->to_key);
+				: dir_insert_prepare(m->to_dir, &m->to, 0, &in, &m->to_key);
 	if (err == 0) {
 		apply_entries(m, &out, &in);
 		dir_path_release(&in);
@@ -199,7 +196,7 @@ rename_apply(struct renaming *m)
 	bool gone = apply_inodes(m);
 	rename_wcc_after(m);
 	rename_log(m, gone);
-	ncache_put(m->op.ds->fp->ncache, m->to_dir, &m->to_hash, fs_node_object(m->child),
+	ncache_put(m->op.ds->fp->ncache, m->to_dir, &m->to, fs_node_object(m->child),
 	    fs_node_generation(m->child));
 	return 0;
 }
@@ -209,7 +206,7 @@ static int
 rename_entries_hold(struct renaming *m)
 {
 	struct dir_ent e;
-	int err = dir_find(m->from_dir, &m->from_hash, m->from, m->from_len, &e);
+	int err = dir_find(m->from_dir, &m->from, &e);
 	bool moved = err == 0 && (e.object != fs_node_object(m->child) || node_is_stale(m->child));
 	if (err == -ENOENT || moved) {
 		return -EAGAIN;
@@ -218,7 +215,7 @@ rename_entries_hold(struct renaming *m)
 		return err;
 	}
 	m->from_key = e.key;
-	err = dir_find(m->to_dir, &m->to_hash, m->to, m->to_len, &e);
+	err = dir_find(m->to_dir, &m->to, &e);
 	if (err == -ENOENT) {
 		return m->target == NULL ? 0 : -EAGAIN;
 	}
@@ -260,11 +257,11 @@ static int
 rename_try(struct renaming *m)
 {
 	m->target = NULL;
-	int err = lookup_entry(m->from_dir, m->from, m->from_len, &m->child);
+	int err = lookup_entry(m->from_dir, m->from.bytes, m->from.len, &m->child);
 	if (err != 0) {
 		return err;
 	}
-	err = lookup_entry(m->to_dir, m->to, m->to_len, &m->target);
+	err = lookup_entry(m->to_dir, m->to.bytes, m->to.len, &m->target);
 	if (err == 0 || err == -ENOENT) {
 		struct fs_attr a;
 		fs_getattr(m->child, &a);
@@ -299,11 +296,12 @@ rename_check(const struct renaming *m)
 	if (fs_node_ds(m->from_dir) != fs_node_ds(m->to_dir)) {
 		return -EXDEV;
 	}
-	int err = name_check(m->from, m->from_len);
+	int err = name_check(m->from.bytes, m->from.len);
 	if (err == 0) {
-		err = name_check(m->to, m->to_len);
+		err = name_check(m->to.bytes, m->to.len);
 	}
-	if (err == 0 && (name_is_dots(m->from, m->from_len) || name_is_dots(m->to, m->to_len))) {
+	if (err == 0 &&
+	    (name_is_dots(m->from.bytes, m->from.len) || name_is_dots(m->to.bytes, m->to.len))) {
 		err = -EINVAL; /* RFC 1813 3.3.14 */
 	}
 	if (err == 0) {
@@ -320,16 +318,14 @@ fs_rename(struct fs_node *from_dir, const char *from, uint32_t from_len, struct 
 	struct renaming m = {.op = {.ds = fs_node_ds(from_dir), .req = req, .res = res},
 	    .from_dir = from_dir,
 	    .to_dir = to_dir,
-	    .from = from,
-	    .to = to,
-	    .from_len = from_len,
-	    .to_len = to_len};
+	    .from = {.bytes = from, .len = from_len},
+	    .to = {.bytes = to, .len = to_len}};
 	int err = rename_check(&m);
 	if (err != 0) {
 		return err;
 	}
-	name_hash(m.op.ds, from, from_len, &m.from_hash);
-	name_hash(m.op.ds, to, to_len, &m.to_hash);
+	name_init(m.op.ds, from, from_len, &m.from);
+	name_init(m.op.ds, to, to_len, &m.to);
 	err = -EAGAIN;
 	for (uint32_t tries = 0; err == -EAGAIN && tries < RENAME_TRIES_MAX; tries++) {
 		err = rename_try(&m);

@@ -148,13 +148,13 @@ replay_insert(struct replay *r)
 	if (dir == NULL || dir->ino.type != FS_DIR || child == NULL) {
 		return -ERR_CORRUPT;
 	}
-	struct name_hash h;
-	name_hash(r->ds, r->d->name2, r->d->name2_len, &h);
+	struct fs_name name;
+	name_init(r->ds, r->d->name2, r->d->name2_len, &name);
 	struct dir_ent e = {.key = le64_get(p->key2),
 	    .object = fs_node_object(child),
 	    .generation = fs_node_generation(child),
 	    .type = child->ino.type};
-	if (e.key < h.key || e.key - h.key > DIR_PROBE_MAX) {
+	if (e.key < name.key || e.key - name.key > DIR_PROBE_MAX) {
 		return -ERR_CORRUPT;
 	}
 	struct dir_path path;
@@ -167,9 +167,9 @@ replay_insert(struct replay *r)
 		return err;
 	}
 	uint64_t key;
-	int err = dir_insert_prepare(dir, &h, r->d->name2, r->d->name2_len, e.key, &path, &key);
+	int err = dir_insert_prepare(dir, &name, e.key, &path, &key);
 	if (err == 0) {
-		dir_insert_apply(r->tx, dir, &path, &e, &h, r->d->name2, r->d->name2_len);
+		dir_insert_apply(r->tx, dir, &path, &e, &name);
 		dir_path_release(&path);
 	}
 	return err;

@@ -1,5 +1,5 @@
-/* fakepool_int.h - shared by fakepool.c and fakepool_obj.c. Its memory is the C library's, so that tests may fail the
- * allocations of fs/ alone. */
+/* fakepool_int.h - shared by fakepool.c and fakepool_obj.c. Its memory is the C library's, so that
+ * tests may fail the allocations of fs/ alone. */
 #ifndef AGATE_TESTS_FAKEPOOL_INT_H
 #define AGATE_TESTS_FAKEPOOL_INT_H
 
@@ -72,6 +72,7 @@ struct pool_tx {
 	uint64_t txg;
 };
 
+struct pool_ds *fake_ds_new(struct pool *p, const char *path, uint64_t guid);
 void fake_park(struct pool *p);
 int fake_fails(struct pool *p);
 void fake_obj_free(struct pool_obj *o);

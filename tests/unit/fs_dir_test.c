@@ -36,11 +36,11 @@ model_insert(struct model *m, uint32_t i)
 	struct fs_node *dir = m->rig.root;
 	char name[256];
 	uint32_t len = name_of(i, name);
-	struct name_hash h;
-	name_hash(m->rig.ds, name, len, &h);
+	struct fs_name h;
+	name_init(m->rig.ds, name, len, &h);
 	struct dir_path p;
 	uint64_t key = 0;
-	int err = dir_insert_prepare(dir, &h, name, len, 0, &p, &key);
+	int err = dir_insert_prepare(dir, &h, 0, &p, &key);
 	if (m->key[i] != 0) {
 		UNIT_CHECK(err == -EEXIST);
 		return;
@@ -48,7 +48,7 @@ model_insert(struct model *m, uint32_t i)
 	ASSERT(err == 0);
 	UNIT_CHECK(key >= h.key);
 	struct dir_ent e = {.key = key, .object = i + 1, .generation = 7, .type = FS_REG};
-	dir_insert_apply(m->tx, dir, &p, &e, &h, name, len);
+	dir_insert_apply(m->tx, dir, &p, &e, &h);
 	dir_path_release(&p);
 	m->key[i] = key;
 	m->alive++;
@@ -71,10 +71,10 @@ model_lookup(struct model *m, uint32_t i)
 {
 	char name[256];
 	uint32_t len = name_of(i, name);
-	struct name_hash h;
+	struct fs_name h;
 	struct dir_ent e;
-	name_hash(m->rig.ds, name, len, &h);
-	int err = dir_find(m->rig.root, &h, name, len, &e);
+	name_init(m->rig.ds, name, len, &h);
+	int err = dir_find(m->rig.root, &h, &e);
 	UNIT_CHECK(err == (m->key[i] != 0 ? 0 : -ENOENT));
 	if (err == 0) {
 		UNIT_CHECK(e.object == i + 1 && e.key == m->key[i] && e.generation == 7);
