@@ -1,7 +1,8 @@
 /*
  * check.c - fs_check: walks every dataset from its root and compares what it finds: trees of
  * directories, entries against inodes, parents, link counts, sizes. Each directory is looked at
- * under its shared lock; counts that span directories are exact only while nobody changes anything.
+ * under its shared lock; counts that span directories, and the count of objects, are exact only
+ * while nobody changes anything.
  */
 #include <stdio.h>
 #include "fs/dir.h"
@@ -201,9 +202,23 @@ check_dir(struct checking *c, uint64_t object)
 	return err > 0 || err == -ERR_CORRUPT ? 0 : err; /* these have been complained about */
 }
 
+/* Objects that no name leads to. One that nobody names is the pool's own list of what is being
+ * freed. */
+static void
+check_orphans(struct checking *c, uint64_t objects)
+{
+	struct pool_ds_info info;
+	pool_ds_get_info(c->ds->pds, &info);
+	if (info.object_count == objects && objects > c->seen_count + 2) {
+		complain(c, 0, "there are objects that no name leads to");
+	}
+}
+
 static int
 check_ds(struct checking *c)
 {
+	struct pool_ds_info info;
+	pool_ds_get_info(c->ds->pds, &info);
 	int err = todo_push(c, c->ds->root_object);
 	while (err == 0 && c->todo_count > 0) {
 		err = check_dir(c, c->todo[--c->todo_count]);
@@ -214,6 +229,9 @@ check_ds(struct checking *c)
 			complain(c, s->object, "a link count that isn't the number of its names");
 		}
 	}
+	if (err == 0) {
+		check_orphans(c, info.object_count);
+	}
 	return err;
 }
 
@@ -223,7 +241,7 @@ fs_check(struct fs_pool *fp, void (*problem)(void *arg, const char *what), void 
 {
 	uint64_t problems = 0;
 	uint8_t *leaf = mem_zalloc(DIR_NODE_BYTES);
-	int err = leaf == NULL ? -ENOMEM : 0;
+	int err = leaf == NULL ? -ENOMEM : pool_is_readonly(fp->pool) ? 0 : pool_sync(fp->pool);
 	mutex_lock(&fp->lock);
 	for (struct list *it = fp->datasets.next; err == 0 && it != &fp->datasets; it = it->next) {
 		struct checking c = {.ds = list_entry(it, struct fs_ds, link),

@@ -92,7 +92,7 @@ read_inline(const uint8_t *data, uint32_t have, uint64_t off, uint32_t len, stru
 	}
 	if (got > 0) {
 		struct iobuf *buf;
-		int err = iobuf_alloc(IOBUF_BYTES_MIN, ARENA_RECV, &buf);
+		int err = iobuf_alloc(IOBUF_BYTES_MIN, ARENA_CACHE, &buf);
 		if (err != 0) {
 			return err;
 		}

@@ -18,6 +18,13 @@ struct write_data {
 	uint32_t buf_off;
 };
 
+static bool
+write_waits(const struct fs_ds *ds, enum fs_stable how)
+{
+	return how == FS_UNSTABLE &&
+	       atomic_load_explicit(&ds->sync, memory_order_relaxed) != FS_SYNC_ALWAYS;
+}
+
 static int
 iov_length(const struct iovec *iov, uint32_t count, uint32_t *out_len)
 {
@@ -33,30 +40,40 @@ iov_length(const struct iovec *iov, uint32_t count, uint32_t *out_len)
 }
 
 static int
-write_data_init(struct write_data *w, const struct iovec *iov, uint32_t count, struct iobuf *buf)
+write_gather(struct write_data *w)
 {
-	*w = (struct write_data){.iov = iov, .iov_count = count};
-	int err = iov_length(iov, count, &w->len);
+	int err = iobuf_alloc(w->len, ARENA_CACHE, &w->buf);
+	uint32_t at = 0;
+	for (uint32_t i = 0; i < w->iov_count && err == 0; i++) {
+		memcpy(w->buf->data + at, w->iov[i].iov_base, w->iov[i].iov_len);
+		at += (uint32_t)w->iov[i].iov_len;
+	}
+	return err;
+}
+
+/*
+ * A record that goes into the ring at once is copied there and may point to anything. One that
+ * waits keeps its buffer for seconds: a buffer much larger than the data isn't worth that, so the
+ * data moves to one of its size.
+ */
+static int
+write_data_init(struct write_data *w, struct iobuf *buf, bool waits)
+{
+	int err = iov_length(w->iov, w->iov_count, &w->len);
 	if (err != 0 || w->len == 0) {
 		return err;
 	}
-	if (buf != NULL && count == 1) {
-		const uint8_t *base = iov[0].iov_base;
+	if (buf != NULL && w->iov_count == 1 && (!waits || w->len >= buf->cap_bytes / 4)) {
+		const uint8_t *base = w->iov[0].iov_base;
 		ASSERT(base >= buf->data && base + w->len <= buf->data + buf->cap_bytes);
 		w->buf = iobuf_ref(buf);
 		w->buf_off = (uint32_t)(base - buf->data);
 		return 0;
 	}
-	if (count <= WRITE_LOG_IOV_MAX && w->len <= IOBUF_BYTES_MIN) {
+	if (w->iov_count <= WRITE_LOG_IOV_MAX && (!waits || w->len <= IOBUF_BYTES_MIN)) {
 		return 0;
 	}
-	err = iobuf_alloc(w->len, ARENA_RECV, &w->buf);
-	uint32_t at = 0;
-	for (uint32_t i = 0; i < count && err == 0; i++) {
-		memcpy(w->buf->data + at, iov[i].iov_base, iov[i].iov_len);
-		at += (uint32_t)iov[i].iov_len;
-	}
-	return err;
+	return write_gather(w);
 }
 
 static int
@@ -77,6 +94,9 @@ static void
 write_log(struct fs_op *op, struct fs_node *n, uint64_t off, const struct write_data *w, bool defer)
 {
 	bool by_buf = w->buf != NULL;
+	if (defer && by_buf) {
+		iobuf_recount(w->buf, ARENA_CACHE); /* it is the network's no longer */
+	}
 	struct log_rec r = {.op = LOG_OP_WRITE,
 	    .steps = LOG_STEP_DATA,
 	    .object = fs_node_object(n),
@@ -112,12 +132,12 @@ write_locked(struct fs_op *op, struct fs_node *n, uint64_t off, const struct wri
 	n->ino.mode = mode_after_write(n->ino.mode, &op->req->cred);
 	fs_op_touch(op, n, true);
 	node_store(op->tx, n);
-	unsigned sync = atomic_load_explicit(&op->ds->sync, memory_order_relaxed);
-	bool defer = how == FS_UNSTABLE && sync != FS_SYNC_ALWAYS;
+	bool defer = write_waits(op->ds, how);
 	wcc_after(&res->wcc, n);
 	res->attr = res->wcc.after;
 	res->written = w->len;
-	res->stable = !defer || sync == FS_SYNC_DISABLED;
+	res->stable =
+	    !defer || atomic_load_explicit(&op->ds->sync, memory_order_relaxed) == FS_SYNC_DISABLED;
 	write_log(op, n, off, w, defer);
 	return 0;
 }
@@ -128,8 +148,8 @@ fs_write(struct fs_node *n, const struct fs_req *req, uint64_t off, const struct
 {
 	memset(res, 0, sizeof(*res));
 	struct fs_op op = {.ds = fs_node_ds(n), .req = req, .res = res};
-	struct write_data w;
-	int err = write_data_init(&w, iov, iov_count, buf);
+	struct write_data w = {.iov = iov, .iov_count = iov_count};
+	int err = write_data_init(&w, buf, write_waits(op.ds, how));
 	if (err != 0) {
 		return err;
 	}
