@@ -524,6 +524,166 @@ run_log_gone_after(void *arg UNUSED)
 	export_pool(p);
 }
 
+/* ---- a full pool ---- */
+
+#define FULL_FILES 64u
+
+/* Until nothing more fits; returns how many files there are. */
+static unsigned
+fill_up(struct pool_ds *ds, struct pool_obj **files)
+{
+	static uint8_t data[MIB];
+	unsigned n = 0;
+	int err = 0;
+
+	for (unsigned round = 0; err == 0; round++) {
+		struct pool_need need = {.dirty_bytes = MIB + 48 * 1024};
+		struct iovec iov = {data, sizeof(data)};
+		struct pool_tx *tx;
+
+		fill(data, sizeof(data), round);
+		err = pool_tx_begin(ds, &need, &tx);
+		if (err != 0) {
+			break;
+		}
+		if (round % 10 == 0 && n < FULL_FILES) {
+			err = pool_obj_create(tx, ds, OBJ_FILE, 4096, 0, 0, &files[n]);
+			ASSERT(err == 0);
+			n++;
+		}
+		err = pool_write(tx, files[n - 1], (round % 10) * MIB, &iov, 1);
+		ASSERT(err == 0);
+		pool_tx_end(tx);
+	}
+	ASSERT(err == -ENOSPC);
+	return n;
+}
+
+static void
+run_full(void *arg UNUSED)
+{
+	static struct pool_obj *files[FULL_FILES];
+	struct pool *p = make_pool();
+	struct pool_need need = {.dirty_bytes = 48 * 1024, .frees = true};
+	struct pool_ds_info before, after;
+	struct space_info space;
+	struct pool_ds *ds;
+	unsigned n = 0;
+	int err = pool_ds_open(p, "tank", &ds);
+
+	ASSERT(err == 0);
+	pool_ds_get_info(ds, &before);
+	for (unsigned round = 0; round < 3; round++) {
+		n = fill_up(ds, files);
+		ASSERT(n >= 4);
+		err = pool_sync(p);
+		ASSERT(err == 0);
+		for (unsigned i = 0; i < n; i++) {
+			struct pool_tx *tx;
+
+			err = pool_tx_begin(ds, &need, &tx);
+			ASSERT(err == 0);
+			pool_obj_destroy(tx, files[i]);
+			pool_tx_end(tx);
+			pool_obj_release(files[i]);
+		}
+		for (unsigned i = 0; i < 10; i++) {
+			err = pool_sync(p);
+			ASSERT(err == 0);
+		}
+	}
+	pool_ds_get_info(ds, &after);
+	ASSERT(after.object_count <= before.object_count + 1); /* the unlinked set */
+	space_get_info(p->space, &space);
+	printf("(%u files, reserve %llu of %llu sectors, used %llu, deferred %llu) ", n,
+	    (unsigned long long)space.reserve_sectors, (unsigned long long)space.total_sectors,
+	    (unsigned long long)space.used_sectors, (unsigned long long)space.deferred_sectors);
+	/* the reserve has grown with the worst txg */
+	ASSERT(space.used_sectors < space.total_sectors / 10);
+	check_pool(p);
+	pool_ds_close(ds);
+	export_pool(p);
+}
+
+static void
+test_full(void)
+{
+	rig_make(&rig, 9, DRIVE_BYTES);
+	in_sim(run_full, unit_seed(16), 0);
+	rig_unmake(&rig);
+}
+
+/* ---- datasets ---- */
+
+static void
+run_datasets(void *arg UNUSED)
+{
+	struct pool_replay_result rr;
+	struct pool *p = make_pool();
+	struct pool_ds *a, *b;
+	struct pool_ds_info info, empty;
+	struct pool_obj *o;
+	uint64_t guid;
+	int err = pool_ds_create(p, "tank/a", &a);
+
+	ASSERT(err == 0);
+	err = pool_ds_create(p, "tank/a/b", &b);
+	ASSERT(err == 0);
+	ASSERT(pool_ds_create(p, "tank/a", &b) == -EEXIST);
+	ASSERT(pool_ds_create(p, "tank/x/y", &b) == -ENOENT);
+	ASSERT(pool_ds_create(p, "tank/a//y", &b) == -ENOENT);
+	ASSERT(pool_ds_create(p, "tank/..", &b) == -EINVAL);
+	ASSERT(pool_ds_destroy(p, "tank/a") == -EBUSY);
+	ASSERT(pool_ds_destroy(p, "tank") == -EBUSY);
+	ASSERT(pool_ds_rename(p, "tank/a", "tank/a/b/c") == -EINVAL);
+	err = pool_ds_rename(p, "tank/a", "tank/z");
+	ASSERT(err == 0);
+	pool_ds_get_info(b, &info);
+	ASSERT(strcmp(info.path, "tank/z/b") == 0);
+	guid = info.guid;
+	fill(want, sizeof(want), 5);
+	pool_ds_get_info(b, &empty);
+	o = make_file(b, 4096);
+	write_all(b, o, 0, want, sizeof(want));
+	err = pool_sync(p);
+	ASSERT(err == 0);
+	pool_ds_get_info(b, &info);
+	ASSERT(info.logical_bytes >= sizeof(want) && info.object_count == 1);
+	write_all(b, o, 0, want, 100000); /* dirty when it goes */
+	err = pool_ds_destroy(p, "tank/z/b");
+	ASSERT(err == 0);
+	ASSERT(pool_obj_is_stale(o));
+	pool_obj_release(o);
+	pool_ds_close(b);
+	ASSERT(pool_ds_open_guid(p, guid, &b) == -ENOENT);
+	for (unsigned i = 0; i < 6; i++) {
+		err = pool_sync(p);
+		ASSERT(err == 0);
+	}
+	pool_ds_get_info(a, &info);
+	ASSERT(info.available_bytes + MIB > empty.available_bytes);
+	check_pool(p);
+	pool_ds_close(a);
+	export_pool(p);
+	p = import_pool();
+	err = pool_replay(p, deliver_none, NULL, &rr);
+	ASSERT(err == 0);
+	err = pool_ds_open(p, "tank/z", &a);
+	ASSERT(err == 0);
+	ASSERT(pool_ds_open(p, "tank/z/b", &b) == -ENOENT);
+	pool_ds_close(a);
+	check_pool(p);
+	export_pool(p);
+}
+
+static void
+test_datasets(void)
+{
+	rig_make(&rig, 9, DRIVE_BYTES);
+	in_sim(run_datasets, unit_seed(17), 0);
+	rig_unmake(&rig);
+}
+
 static void
 test_one_gone(void)
 {
@@ -573,6 +733,8 @@ test_log_gone(void)
 
 static const struct unit_test tests[] = {
     {"round trip", test_round_trip},
+    {"datasets", test_datasets},
+    {"full", test_full},
     {"one drive gone", test_one_gone},
     {"two drives gone and back", test_two_gone},
     {"two drives gone in the middle of a commit", test_gone_in_commit},

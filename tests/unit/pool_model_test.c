@@ -52,10 +52,13 @@ struct history {
 static struct pool_rig rig;
 static struct state model[OBJS], seen;
 static struct history history[OBJS];
-static uint64_t rng_state;
-static uint32_t ops_left, log_drives;
+static _Thread_local uint64_t rng_state; /* fibers stay on their thread */
+static atomic_int ops_left;
+static uint32_t log_drives;
+static bool real;
 static bool created;
-static uint64_t life, ops_done, commits_done, replayed;
+static uint64_t life, replayed;
+static atomic_ullong ops_done, commits_done;
 
 static uint64_t
 rnd(uint64_t below)
@@ -124,7 +127,7 @@ model_free(struct state *s, uint64_t off, uint64_t len)
 static void
 model_apply(struct state *s, const struct op *op)
 {
-	static uint8_t data[SEG_BYTES];
+	uint8_t *data = malloc(SEG_BYTES); /* plain: lives longer than the life's memory */
 
 	switch ((enum op_kind)op->kind) {
 	case OP_CREATE:
@@ -152,6 +155,7 @@ model_apply(struct state *s, const struct op *op)
 		s->bonus = op->seed;
 		break;
 	}
+	free(data);
 }
 
 /* ---- doing it to an object ---- */
@@ -435,10 +439,12 @@ worker_main(void *arg)
 {
 	struct worker *w = arg;
 
-	while (ops_left > 0) {
+	if (rng_state == 0) {
+		rng_state = w->first * 2654435761u + 88172645463325252ull;
+	}
+	while (atomic_fetch_sub(&ops_left, 1) > 0) {
 		uint32_t k = (uint32_t)rnd(OBJS_PER_WORKER);
 
-		ops_left--;
 		worker_op(w, k);
 		if (rnd(8) == 0) {
 			compare_live(w->ds, w->first + k);
@@ -446,7 +452,7 @@ worker_main(void *arg)
 		if (rnd(40) == 0) {
 			int err;
 
-			fiber_sleep(rnd(200 * NSEC_PER_MSEC));
+			fiber_sleep(rnd((real ? 5 : 200) * NSEC_PER_MSEC));
 			err = rnd(2) == 0 ? pool_sync(w->p) : 0;
 			ASSERT(err == 0);
 		}
@@ -623,11 +629,11 @@ life_main(void *arg UNUSED)
 	int err;
 
 	rig_open(&rig);
-	if (created && rnd(3) == 0) {
+	if (created && !real && rnd(3) == 0) {
 		kb_sim_crash_after_writes(1 + rnd(400)); /* in the middle of taking up */
 	}
 	p = created ? pool_take_up() : pool_make();
-	kb_sim_crash_after_writes(rnd(6) == 0 ? 0 : 1 + rnd(rnd(2) == 0 ? 150 : 900));
+	kb_sim_crash_after_writes(real || rnd(6) == 0 ? 0 : 1 + rnd(rnd(2) == 0 ? 150 : 900));
 	err = pool_ds_open(p, "tank/a", &ds);
 	ASSERT(err == 0);
 	wg_init(&wg);
@@ -674,11 +680,11 @@ lives(uint64_t seed, uint32_t count, unsigned buggify)
 	rig_make(&rig, 7 + log_drives, DRIVE_BYTES);
 	log_set_level(getenv("AGATE_LOG") != NULL ? LOG_DEBUG : LOG_ERROR);
 	for (life = 0; life < count; life++) {
-		struct rt_options opt = unit_rt(true, 3, seed + life);
+		struct rt_options opt = unit_rt(!real, 3, seed + life);
 		int err;
 
 		opt.arena_bytes = 64 * MIB;
-		ops_left = 100 + (uint32_t)rnd(200);
+		atomic_store(&ops_left, real ? 2000 : 100 + (int)rnd(200));
 		bug_set_buggify(buggify);
 		bug_set_deliberate(getenv("AGATE_BUGS"));
 		err = rt_run(&opt, life_main, NULL);
@@ -722,7 +728,18 @@ test_lives_ring_in_pool(void)
 	lives(seed, 12, 10);
 }
 
+/* The same on threads, without cuts. */
+static void
+test_lives_real(void)
+{
+	log_drives = 2;
+	real = true;
+	lives(unit_seed(4), 3, 0);
+	real = false;
+}
+
 static const struct unit_test tests[] = {
+    {"threads", test_lives_real},
     {"lives", test_lives},
     {"lives, rare paths", test_lives_buggify},
     {"lives, log in the pool", test_lives_ring_in_pool},
