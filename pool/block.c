@@ -62,7 +62,7 @@ block_alloc(struct pool *p, uint64_t txg, enum space_class cls, uint32_t len_byt
 }
 
 static void
-drives_out(struct pool *p, uint32_t set_index, uint32_t columns)
+drives_out(struct pool *p, uint32_t set_index, uint32_t columns, uint64_t began_ns)
 {
 	mutex_lock(&p->config_lock);
 	for (uint32_t i = 0; i < p->v.drive_count; i++) {
@@ -70,6 +70,11 @@ drives_out(struct pool *p, uint32_t set_index, uint32_t columns)
 
 		if (d->role != DRIVE_ROLE_DATA || d->set_index != set_index ||
 		    (columns >> d->column & 1) == 0 || d->state != DRIVE_STATE_ONLINE) {
+			continue;
+		}
+		/* what the write missed was the drive before its return; the stale one that came
+		 * back is given the block when the txg is verified */
+		if (d->returned_ns >= began_ns) {
 			continue;
 		}
 		log_warn("drive_out pool=%s set=%u column=%u reason=write", p->name, set_index,
@@ -142,6 +147,7 @@ set_write(struct pool *p, uint32_t set_index, struct raidz_block *blocks, uint32
 	struct vdev_set *set = &p->v.sets[set_index];
 
 	for (unsigned try = 0;; try++) {
+		uint64_t began_ns = rt_now_ns();
 		uint32_t unwritten = 0;
 
 		(void)!raidz_write(
@@ -157,7 +163,7 @@ set_write(struct pool *p, uint32_t set_index, struct raidz_block *blocks, uint32
 		}
 		count = blocks_keep_failed(p, set_index, blocks, count, &unwritten);
 		if (unwritten != 0) {
-			drives_out(p, set_index, unwritten);
+			drives_out(p, set_index, unwritten, began_ns);
 		}
 		if (count == 0) {
 			return 0;

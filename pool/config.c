@@ -49,6 +49,7 @@ drive_encode(const struct vdev_drive *d, struct config_drive *out)
 	    .region_bytes = le64_of(d->region_bytes),
 	    .dirty_from = le64_of(d->dirty_from),
 	    .dirty_to = le64_of(d->dirty_to),
+	    .flags = le32_of(d->ring_stale ? CONFIG_DRIVE_RING_STALE : 0),
 	};
 	memcpy(out->id, d->id, MIN(strlen(d->id), sizeof(out->id) - 1));
 	memcpy(out->path, d->path, MIN(strlen(d->path), sizeof(out->path) - 1));
@@ -215,6 +216,7 @@ drive_decode(const struct config_drive *raw, const struct vdevs *v, struct vdev_
 	d->region_bytes = le64_get(raw->region_bytes);
 	d->dirty_from = le64_get(raw->dirty_from);
 	d->dirty_to = le64_get(raw->dirty_to);
+	d->ring_stale = (le32_get(raw->flags) & CONFIG_DRIVE_RING_STALE) != 0;
 	if (text_decode(raw->id, sizeof(raw->id), d->id, sizeof(d->id)) != 0 ||
 	    text_decode(raw->path, sizeof(raw->path), d->path, sizeof(d->path)) != 0) {
 		return -ERR_CORRUPT;

@@ -8,6 +8,7 @@
 #include "pool/heartbeat.h"
 #include "pool/label.h"
 #include "pool/pool_int.h"
+#include "pool/scan.h"
 
 /* Nothing on the drive may look like ours before the labels are written, least of all uberblocks of
  * an earlier pool. */
@@ -90,6 +91,20 @@ pool_alloc(const char *host_name, uint64_t host_id)
 }
 
 int
+pool_start_fibers(struct pool *p)
+{
+	int err = scan_start(p);
+
+	if (err == 0) {
+		err = heartbeat_start(p);
+	}
+	if (err != 0) {
+		scan_stop(p);
+	}
+	return err;
+}
+
+int
 pool_create(const struct pool_create_spec *spec, struct pool **out, char *out_why, size_t why_len)
 {
 	struct pool *p = pool_alloc(spec->host_name, spec->host_id);
@@ -130,12 +145,14 @@ pool_create(const struct pool_create_spec *spec, struct pool **out, char *out_wh
 	if (err != 0) {
 		goto erase;
 	}
-	err = heartbeat_start(p);
+	err = pool_start_fibers(p);
 	if (err != 0) {
 		/* not clean: what is erased next need not be */
 		(void)pool_engine_close(p, false);
+		scan_free(p);
 		goto erase;
 	}
+	scan_poke(p);
 	log_info(
 	    "pool.create name=%s sets=%u drives=%u", p->name, p->v.set_count, p->v.drive_count);
 	*out = p;

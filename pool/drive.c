@@ -11,9 +11,12 @@
  * share of the same blocks: they are written again before the next flush (pool.drive_returned,
  * suspend.c), and the txg is verified before its uberblock (pool.verify_txg, space_verify.c).
  */
+#include <stdio.h>
+
 #include "pool/label.h"
 #include "pool/pool_int.h"
 #include "pool/pool_log.h"
+#include "pool/scan.h"
 
 static struct vdev_drive *
 member(struct pool *p, const struct guid *guid)
@@ -26,7 +29,7 @@ member(struct pool *p, const struct guid *guid)
 	return NULL;
 }
 
-/* Nobody uses the old descriptor any more when this returns. */
+/* No block is read from or written to the old descriptor any more when this returns. */
 static void
 let_go(struct pool *p, struct vdev_drive *m)
 {
@@ -38,8 +41,9 @@ let_go(struct pool *p, struct vdev_drive *m)
 		    p->v.sets[m->set_index].rg, m->column, NULL, RAIDZ_COL_MISSING);
 		raidz_group_quiesce(p->v.sets[m->set_index].rg);
 	}
+	/* the in-pool ring may have it as a side until its epoch ends: closed with the pool */
 	if (old != NULL) {
-		kb_close(old);
+		vdev_retire(&p->v, old);
 	}
 }
 
@@ -75,6 +79,9 @@ pool_drive_return(struct pool *p, struct kb_drive *d)
 	if (err == 0) {
 		let_go(p, m);
 		m->kb = d;
+		m->returned_ns = rt_now_ns();
+		/* the ring goes on without it: whenever that is made durable, so is this */
+		m->ring_stale = m->role == DRIVE_ROLE_DATA;
 		if (m->role == DRIVE_ROLE_DATA && m->state != DRIVE_STATE_OFFLINE) {
 			/* one that was never declared out has no dirty range: nothing was accepted
 			 * without it */
@@ -88,6 +95,7 @@ pool_drive_return(struct pool *p, struct kb_drive *d)
 	}
 	mutex_unlock(&p->config_lock);
 	probe_free(&pr);
+	scan_poke(p);
 	return err;
 }
 
@@ -140,5 +148,130 @@ pool_drive_online(struct pool *p, const struct guid *drive)
 		err = log_membership_write(p);
 	}
 	mutex_unlock(&p->config_lock);
+	scan_poke(p);
+	return err;
+}
+
+/* ---- replacing ---- */
+
+static int
+may_replace(const struct pool *p, const struct vdev_drive *m, uint64_t region_bytes, char *why,
+    size_t why_len)
+{
+	const struct vdev_set *set;
+
+	if (m == NULL) {
+		return -ENOENT;
+	}
+	if (m->role != DRIVE_ROLE_DATA) {
+		(void)snprintf(
+		    why, why_len, "%s holds no data: export the pool to exchange it", m->path);
+		return -EINVAL;
+	}
+	set = &p->v.sets[m->set_index];
+	if (region_bytes < LABEL_FRONT_BYTES + LABEL_BACK_BYTES + set->cfg.base_bytes -
+			       KB_POOL_START - LABEL_FRONT_BYTES + set->cfg.column_bytes) {
+		(void)snprintf(why, why_len,
+		    "it is smaller than what set %u has of each drive: %llu MiB are needed",
+		    m->set_index,
+		    (unsigned long long)(set->cfg.base_bytes + set->cfg.column_bytes +
+					 LABEL_BACK_BYTES) /
+			    MIB +
+			1);
+		return -EINVAL;
+	}
+	if (p->suspended) {
+		return -ERR_SUSPENDED;
+	}
+	/* the new one counts as lacking until it has been filled */
+	if (vdev_lacking(&p->v, m->set_index) -
+		(m->state != DRIVE_STATE_ONLINE || m->dirty_from != 0) >=
+	    raidz_tolerates(&set->cfg)) {
+		(void)snprintf(why, why_len,
+		    "set %u can't do without %s now: another drive of it is out or stale",
+		    m->set_index, m->path);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+/* Nothing of an earlier pool may be on it, least of all labels. */
+static int
+wipe(struct kb_drive *d, const struct guid *guid, uint64_t region_bytes)
+{
+	struct iobuf *zero;
+	int err = iobuf_alloc(LABEL_BYTES, ARENA_REPAIR, &zero);
+
+	if (err != 0) {
+		return err;
+	}
+	memset(zero->data, 0, LABEL_BYTES);
+	err = kb_gpt_write(d, guid->b, "agate");
+	for (unsigned k = 0; err == 0 && k < LABEL_COUNT; k++) {
+		err = kb_write(d, label_offset(region_bytes, k), zero, LABEL_BYTES, 0);
+	}
+	iobuf_unref(zero);
+	return err == 0 ? kb_flush(d) : err;
+}
+
+static int
+replace_locked(struct pool *p, struct vdev_drive *m, struct kb_drive *d, const struct guid *guid,
+    uint64_t region_bytes)
+{
+	let_go(p, m);
+	m->guid = *guid;
+	m->kb = d;
+	m->region_bytes = region_bytes;
+	m->returned_ns = rt_now_ns();
+	m->dirty_from = 1;
+	m->dirty_to = UINT64_MAX;
+	m->ring_stale = true;
+	m->read_errors = m->write_errors = m->cksum_errors = m->repaired = 0;
+	(void)snprintf(m->id, sizeof(m->id), "%s", kb_id(d));
+	(void)snprintf(m->path, sizeof(m->path), "%s", kb_path(d));
+	vdev_drive_back(&p->v, m, p->v.committed_txg + 1);
+	atomic_store(&p->verify_txg, true);
+	return log_membership_write(p);
+}
+
+int
+pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_drive,
+    char *out_why, size_t why_len)
+{
+	uint64_t region_bytes = kb_pool_bytes(kb_size(new_drive));
+	struct vdev_drive *m;
+	struct guid guid;
+	int err;
+
+	if (why_len > 0) {
+		out_why[0] = 0;
+	}
+	if (p->readonly) {
+		return -EROFS;
+	}
+	rt_random_bytes(&guid, sizeof(guid));
+	mutex_lock(&p->config_lock);
+	m = member(p, old);
+	err = may_replace(p, m, region_bytes, out_why, why_len);
+	if (err == 0) {
+		err = wipe(new_drive, &guid, region_bytes);
+		if (err != 0) {
+			(void)snprintf(out_why, why_len, "%s can't be written: %s",
+			    kb_path(new_drive), err_str(err));
+		}
+	}
+	if (err == 0) {
+		log_notice("drive.replace pool=%s old=%s new=%s set=%u column=%u", p->name, m->path,
+		    kb_path(new_drive), m->set_index, m->column);
+		err = replace_locked(p, m, new_drive, &guid, region_bytes);
+		if (err != 0) {
+			/* it is the pool's all the same: the configuration goes out with the next
+			 * commit */
+			atomic_store(&p->config_dirty, true);
+			err = 0;
+		}
+	}
+	mutex_unlock(&p->config_lock);
+	scan_poke(p);
 	return err;
 }

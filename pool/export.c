@@ -4,6 +4,7 @@
  */
 #include "pool/heartbeat.h"
 #include "pool/pool_int.h"
+#include "pool/scan.h"
 
 int
 pool_export(struct pool *p)
@@ -11,7 +12,9 @@ pool_export(struct pool *p)
 	int err;
 
 	heartbeat_stop(p);
+	scan_stop(p);
 	err = pool_engine_close(p, !p->readonly);
+	scan_free(p);
 	log_info("pool.export name=%s result=%s", p->name, err == 0 ? "clean" : err_str(-err));
 	vdev_free(&p->v, true);
 	mem_free(p);
@@ -24,7 +27,9 @@ pool_destroy(struct pool *p)
 	int err;
 
 	heartbeat_stop(p);
+	scan_stop(p);
 	err = pool_engine_close(p, false);
+	scan_free(p);
 	if (err != 0) {
 		log_info("pool.destroy_unsynced name=%s error=%s", p->name, err_str(-err));
 	}

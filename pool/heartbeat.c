@@ -5,6 +5,7 @@
  */
 #include "pool/heartbeat.h"
 #include "pool/pool_int.h"
+#include "pool/scan.h"
 
 struct heartbeat {
 	struct pool *p;
@@ -23,6 +24,7 @@ beat(struct pool *p)
 	if (!p->suspended && le64_get(p->ub.txg) != 0 &&
 	    (le32_get(p->ub.flags) & UBER_CLEAN) == 0) {
 		p->ub.heartbeat = le64_of(le64_get(p->ub.heartbeat) + 1);
+		scan_fill_uber(p, &p->ub);
 		err = uber_heartbeat(&p->v, &p->ub);
 		if (err != 0) {
 			log_warn("heartbeat.failed pool=%s error=%s", p->name, err_str(err));

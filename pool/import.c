@@ -15,6 +15,7 @@
 #include "pool/heartbeat.h"
 #include "pool/label.h"
 #include "pool/pool_int.h"
+#include "pool/scan.h"
 
 #define ROOTS_BACK_MAX 2u
 
@@ -183,13 +184,14 @@ take_up(const struct pool_import_spec *spec, struct pool *p, struct pool_import_
 	}
 	err = settle(p);
 	if (err == 0) {
-		err = heartbeat_start(p);
+		err = pool_start_fibers(p);
 	}
 	if (err != 0) {
 		(void)snprintf(result->why, sizeof(result->why),
 		    "the drives' labels can't be updated: %s", err_str(-err));
 		/* the pool wasn't changed: there is nothing to be marked clean */
 		(void)pool_engine_close(p, false);
+		scan_free(p);
 	}
 	return err;
 }

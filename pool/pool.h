@@ -184,6 +184,30 @@ int pool_drive_return(struct pool *p, struct kb_drive *d) WARN_UNUSED MAY_PARK;
 int pool_drive_offline(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_PARK;
 int pool_drive_online(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_PARK;
 
+/*
+ * pool_drive_replace - new_drive takes the place of a member (there, gone or out): labels are written, its column is stale until the resilver, which
+ * begins at once, has filled it. Durable on return; the pool owns new_drive when this is 0, and has closed the old one.
+ * -ENOENT; -EINVAL with why: too small, not a data drive; -EBUSY the set can't do without the old one; -ERR_SUSPENDED. May park.
+ */
+int pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_drive, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;
+
+/*
+ * Scrub: every block in use, on every column, in drive order; what is wrong is rewritten. A resilver is the same for what stale drives
+ * lack; it begins by itself and takes the place of a scrub. Both go on after an import where they were.
+ */
+enum pool_scan_action { POOL_SCAN_START, POOL_SCAN_PAUSE, POOL_SCAN_RESUME, POOL_SCAN_STOP };
+/* -EBUSY a resilver is running (start, stop); -ENOENT nothing to pause, resume or stop; -EROFS. */
+int pool_scan(struct pool *p, enum pool_scan_action action) WARN_UNUSED;
+struct pool_scan_status {
+	enum scan_kind kind;
+	enum scan_state state;
+	uint64_t examined_bytes, total_bytes; /* raw; total: in use now */
+	uint64_t repaired, errors;            /* blocks */
+	uint64_t started, ended;              /* seconds since 1970 */
+	uint32_t percent;                     /* of the segments */
+};
+void pool_get_scan(struct pool *p, struct pool_scan_status *out);
+
 /* Walks everything reachable from the root and compares with the space maps. problem() gets one sentence each.
  * out_count: problems found. On a pool in use it checks the last committed root. May park, long. */
 int pool_check(struct pool *p, void (*problem)(void *arg, const char *what), void *arg, uint64_t *out_count) WARN_UNUSED MAY_PARK;

@@ -110,11 +110,14 @@ struct config_drive {
 	struct le64 region_bytes; /* 0x020 */
 	struct le64 dirty_from;   /* 0x028 first txg this drive may lack; 0 = it lacks nothing */
 	struct le64 dirty_to;     /* 0x030 last txg it may lack; UINT64_MAX = still growing */
-	uint8_t spare[0x48];      /* 0x038 zero */
+	struct le32 flags;        /* 0x038 CONFIG_DRIVE_* */
+	uint8_t spare[0x44];      /* 0x03c zero */
 	uint8_t id[128];          /* 0x080 stable identity, NUL-terminated */
 	uint8_t path[256];        /* 0x100 where it was last seen; for people */
 };
+#define CONFIG_DRIVE_RING_STALE 1u /* was out in this epoch of the in-pool ring: no side of its replay */
 STATIC_ASSERT(sizeof(struct config_drive) == 0x200);
+STATIC_ASSERT(offsetof(struct config_drive, id) == 0x80);
 
 /* ---- block pointer, 128 bytes ---- */
 struct bp_addr {
@@ -370,6 +373,24 @@ struct gang_header {
 };
 STATIC_ASSERT(sizeof(struct gang_header) == 4096);
 
+/* ---- progress of the scrub or resilver, in the uberblock ---- */
+enum scan_kind { SCAN_NONE = 0, SCAN_SCRUB = 1, SCAN_RESILVER = 2 };
+enum scan_state { SCAN_NEVER = 0, SCAN_RUNNING = 1, SCAN_PAUSED = 2, SCAN_DONE = 3, SCAN_CANCELLED = 4 };
+struct scan_phys {
+	struct le32 kind;        /* 0x00 enum scan_kind */
+	struct le32 state;       /* 0x04 enum scan_state */
+	struct le64 next;        /* 0x08 segment to look at next, counted over all sets */
+	struct le64 examined_sectors; /* 0x10 */
+	struct le64 repaired;    /* 0x18 blocks of which something was rewritten */
+	struct le64 errors;      /* 0x20 blocks that nothing could verify */
+	struct le64 unreached;   /* 0x28 blocks that a stale column could not be brought up to date for */
+	struct le64 started;     /* 0x30 seconds since 1970 */
+	struct le64 ended;       /* 0x38 */
+	struct le64 dirty_sum;   /* 0x40 resilver: which drives and ranges it is for, hashed */
+	struct le64 spare;       /* 0x48 zero */
+};
+STATIC_ASSERT(sizeof(struct scan_phys) == 0x50);
+
 /* ---- uberblock ---- */
 #define UBER_MAGIC 0x5245425554474131ull
 #define UBER_CLEAN 1u /* flag: exported cleanly; the log is empty */
@@ -398,11 +419,13 @@ struct uberblock {
 	struct bp maplog;        /* 0x180 newest block of the map log */
 	struct le64 used_sectors; /* 0x200 all sets */
 	struct le64 deferred_sectors; /* 0x208 freed, not yet reusable */
-	uint8_t spare2[4096 - 0x210 - 16];
+	struct scan_phys scan;   /* 0x210 */
+	uint8_t spare2[4096 - 0x260 - 16]; /* 0x260 zero */
 	struct self_cksum cksum; /* 0xff0 */
 };
 STATIC_ASSERT(sizeof(struct uberblock) == UBER_BYTES);
 STATIC_ASSERT(offsetof(struct uberblock, root) == 0x100);
+STATIC_ASSERT(offsetof(struct uberblock, scan) == 0x210);
 STATIC_ASSERT(offsetof(struct uberblock, cksum) == 0xff0);
 
 #endif

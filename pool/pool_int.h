@@ -15,6 +15,7 @@ struct objects;   /* object.c */
 struct unflushed; /* suspend.c */
 struct pool_log_state; /* log.c */
 struct heartbeat; /* heartbeat.c */
+struct scan;      /* scan.c */
 
 struct pool {
 	struct vdevs v;            /* membership changes under config_lock */
@@ -29,6 +30,7 @@ struct pool {
 	struct objects *objects;
 	struct pool_log_state *log;
 	struct heartbeat *heartbeat; /* create/import start it, export stops it */
+	struct scan *scan;           /* the same; NULL on read-only pools */
 	char name[POOL_NAME_MAX + 1];
 	uint64_t timeline, host_id;
 	char host_name[64];
@@ -45,6 +47,9 @@ struct pool {
 
 /* A pool without drives; freed with mem_free. NULL: no memory. */
 struct pool *pool_alloc(const char *host_name, uint64_t host_id);
+
+/* Heartbeat and scan; on failure neither runs, but scan_free remains to be called after the engine. */
+int pool_start_fibers(struct pool *p) WARN_UNUSED MAY_PARK;
 
 /* Between create/import (store side) and the engine (objects, txg side). */
 /* pool_engine_start: v, ub (decoded, root known; a fresh pool: ub.txg 0 and hole root) are set; builds cache, space, txgs, MOS, datasets; no sync fiber yet. */

@@ -11,6 +11,7 @@
  * it, before LOG_ROOTS such roots are committed, which pool_replay waits for.
  */
 #include "pool/pool_log.h"
+#include "pool/scan.h"
 
 struct replay {
 	struct pool *p;
@@ -131,6 +132,7 @@ int
 pool_replay(struct pool *p, pool_deliver_fn *deliver, void *arg, struct pool_replay_result *out)
 {
 	struct replay r = {.p = p, .deliver = deliver, .arg = arg};
+	bool rejoined;
 	int err;
 
 	if (p->readonly) {
@@ -145,9 +147,20 @@ pool_replay(struct pool *p, pool_deliver_fn *deliver, void *arg, struct pool_rep
 	if (err != 0) {
 		return err;
 	}
+	mutex_lock(&p->config_lock);
+	rejoined = vdev_log_rejoin(&p->v);
+	mutex_unlock(&p->config_lock);
 	log_ring_start(p, txg_open(p->txgs)); /* what was redone is in txgs up to this one */
 	for (unsigned i = 0; i < LOG_ROOTS && err == 0; i++) {
 		err = pool_sync(p);
+	}
+	if (rejoined) {
+		/* only now: no root that an import may fall back to needs the old epoch's sides any
+		 * more */
+		atomic_store(&p->config_dirty, true);
+	}
+	if (err == 0) {
+		scan_poke(p);
 	}
 	*out = r.result;
 	log_notice("replayed pool=%s delivered=%llu skipped=%llu", p->name,

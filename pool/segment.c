@@ -472,12 +472,10 @@ seg_trim(struct space *s, struct space_seg *seg)
 
 /* ---- every block, for check and scrub ---- */
 
-static int
-each_of_segment(struct space *s, struct space_seg *seg,
-    int (*each)(void *arg, const struct map_record *r), void *arg)
+int
+seg_image_now(struct space *s, struct space_seg *seg, struct rec_list *out)
 {
-	struct rec_list pending = {0}, image = {0};
-	uint64_t token = space_read_enter(s);
+	struct rec_list pending = {0};
 	int err = -ESTALE;
 
 	for (unsigned i = 0; i < LOAD_TRIES_MAX && err == -ESTALE; i++) {
@@ -487,15 +485,28 @@ each_of_segment(struct space *s, struct space_seg *seg,
 		err = pending_copy(seg, &pending, &change, &released);
 		if (err == 0) {
 			space_root_get(s, &root);
-			err = seg_image(s, &root, seg, &pending, &image, &folded);
+			err = seg_image(s, &root, seg, &pending, out, &folded);
 		}
 		if (err == 0 && seg->change != change) {
-			rec_list_free(&image);
+			rec_list_free(out);
 			err = -ESTALE;
 		}
 	}
+	rec_list_free(&pending);
+	return err;
+}
+
+static int
+each_of_segment(struct space *s, struct space_seg *seg,
+    int (*each)(void *arg, const struct map_record *r), void *arg)
+{
+	struct rec_list image = {0};
+	uint64_t token = space_read_enter(s);
+	int err = seg_image_now(s, seg, &image);
+
 	/* the blocks are the caller's to read: a block freed meanwhile stays as it is until we
-	 * leave */
+	 * leave
+	 */
 	for (uint32_t i = 0; err == 0 && i < image.count; i++) {
 		struct map_record raw;
 
@@ -504,7 +515,6 @@ each_of_segment(struct space *s, struct space_seg *seg,
 		fiber_maybe_yield();
 	}
 	space_read_exit(s, token);
-	rec_list_free(&pending);
 	rec_list_free(&image);
 	return err;
 }

@@ -162,6 +162,8 @@ struct space_seg *space_seg_of(struct space *s, uint32_t set, uint64_t sector);
 int seg_image(struct space *s, const struct bp *mos_root, const struct space_seg *seg,
     const struct rec_list *changes, struct rec_list *out,
     uint64_t *out_folded) WARN_UNUSED MAY_PARK;
+/* Live blocks of a segment as of now; of the caller's read section none is reused. -ESTALE: it changes too fast, try later. */
+int seg_image_now(struct space *s, struct space_seg *seg, struct rec_list *out) WARN_UNUSED MAY_PARK;
 int seg_entry_check(const struct space_seg *seg, const struct segment_entry *e) WARN_UNUSED;
 int seg_entry_read(struct space *s, const struct bp *mos_root, uint32_t set, uint32_t index,
     struct segment_entry *out) WARN_UNUSED MAY_PARK;
@@ -182,6 +184,7 @@ uint32_t maplog_block_cap(uint32_t len_bytes); /* records in a block */
 
 /* ---- space_verify.c ---- */
 /* Every column of the block behind a record: verified, and rewritten where wrong or stale. Errors of raidz_scrub_block. */
+int space_verify_log_block(struct space *s, const struct space_log_block *b, struct raidz_report *out_report) WARN_UNUSED MAY_PARK;
 int space_verify_record(struct pool *p, struct space_rec *r, struct raidz_report *out_report) WARN_UNUSED MAY_PARK;
 
 /* ---- space_alloc.c ---- */

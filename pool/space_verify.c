@@ -34,14 +34,14 @@ space_verify_record(struct pool *p, struct space_rec *r, struct raidz_report *ou
 }
 
 /* The map log's blocks have no checksum in their records: it stands in the chain. */
-static int
-verify_log_block(struct space *s, const struct space_log_block *b)
+int
+space_verify_log_block(
+    struct space *s, const struct space_log_block *b, struct raidz_report *out_report)
 {
 	struct bp_prop prop;
 	int err = bp_decode(&b->bp, s->set_count, &prop);
 
 	for (uint32_t i = 0; err == 0 && i < bp_copies(&b->bp); i++) {
-		struct raidz_report report;
 		struct space_rec r = {
 		    .set = bp_addr_set(&b->bp.addr[i]),
 		    .sector = bp_addr_sector(&b->bp.addr[i]),
@@ -50,7 +50,7 @@ verify_log_block(struct space *s, const struct space_log_block *b)
 		};
 
 		memcpy(r.cksum, b->bp.cksum, sizeof(r.cksum));
-		err = space_verify_record(s->p, &r, &report);
+		err = space_verify_record(s->p, &r, out_report);
 	}
 	return err;
 }
@@ -85,7 +85,9 @@ space_verify_txg(struct space *s, uint64_t txg)
 		const struct space_log_block *b = list_entry(l, struct space_log_block, link);
 
 		if (err == 0 && b->txg == txg) {
-			err = verify_log_block(s, b);
+			struct raidz_report report;
+
+			err = space_verify_log_block(s, b, &report);
 		}
 	}
 	if (err != 0) {

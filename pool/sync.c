@@ -9,6 +9,7 @@
  */
 #include "pool/dataset.h"
 #include "pool/pool_log.h"
+#include "pool/scan.h"
 #include "pool/suspend.h"
 
 /* Under config_lock. */
@@ -28,6 +29,7 @@ uber_fill(struct pool *p, uint64_t txg, uint32_t flags, struct uberblock *ub)
 	memcpy(ub->host_name, p->host_name, sizeof(ub->host_name));
 	ub->root = p->datasets->mos->root;
 	space_fill_uber(p->space, txg, ub);
+	scan_fill_uber(p, ub);
 	log_fill_uber(p, txg, flags, ub);
 }
 

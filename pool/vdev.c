@@ -179,9 +179,25 @@ vdev_free(struct vdevs *v, bool close_drives)
 			kb_close(v->drives[i].kb);
 		}
 	}
+	for (uint32_t i = 0; i < v->retired_count; i++) {
+		kb_close(v->retired[i]);
+	}
+	mem_free(v->retired);
 	mem_free(v->sets);
 	mem_free(v->drives);
 	memset(v, 0, sizeof(*v));
+}
+
+void
+vdev_retire(struct vdevs *v, struct kb_drive *kb)
+{
+	struct kb_drive **grown;
+
+	while ((grown = mem_realloc(v->retired, (v->retired_count + 1) * sizeof(struct kb_drive *))) == NULL) {
+		fiber_sleep(NSEC_PER_MSEC);
+	}
+	v->retired = grown;
+	v->retired[v->retired_count++] = kb;
 }
 
 /* ---- groups ---- */
@@ -309,6 +325,7 @@ vdev_drive_out(
 		d->dirty_from = dirty_from_txg;
 	}
 	d->dirty_to = UINT64_MAX;
+	d->ring_stale = d->role == DRIVE_ROLE_DATA;
 	column_follow(v, d);
 }
 
@@ -320,6 +337,13 @@ vdev_drive_back(struct vdevs *v, struct vdev_drive *d, uint64_t dirty_to_txg)
 		/* from here on it gets every write */
 		d->dirty_to = MAX(dirty_to_txg, d->dirty_from);
 	}
+	column_follow(v, d);
+}
+
+void
+vdev_drive_clean(struct vdevs *v, struct vdev_drive *d)
+{
+	d->dirty_from = d->dirty_to = 0;
 	column_follow(v, d);
 }
 
@@ -359,9 +383,10 @@ vdev_count_report(struct vdevs *v, uint32_t set_index, const struct raidz_report
 /* ---- the log's sides ---- */
 
 /*
- * In-pool ring: the parity + 1 lowest usable columns of set 0 (at most ILOG_SIDES_MAX). When some
- * of them are lost later, the lowest ones of the rest still include those that are left: replay
- * finds what was written.
+ * A column that was out in this epoch of the ring, and has been resilvered since, isn't usable for
+ * it: ring_stale. In-pool ring: the parity + 1 lowest usable columns of set 0 (at most
+ * ILOG_SIDES_MAX). When some of them are lost later, the lowest ones of the rest still include
+ * those that are left: replay finds what was written.
  */
 static void
 ring_sides(const struct vdevs *v, struct ilog_config *out)
@@ -372,7 +397,7 @@ ring_sides(const struct vdevs *v, struct ilog_config *out)
 	for (uint32_t c = 0; c < cfg->width && out->side_count < want; c++) {
 		const struct vdev_drive *d = vdev_column(v, 0, c);
 
-		if (d != NULL && column_state(d) == RAIDZ_COL_ONLINE) {
+		if (d != NULL && column_state(d) == RAIDZ_COL_ONLINE && !d->ring_stale) {
 			out->sides[out->side_count++] = (struct ilog_side){
 			    .drive = d->kb,
 			    .off_bytes = KB_POOL_START + LABEL_FRONT_BYTES,
@@ -441,6 +466,11 @@ vdev_log_rejoin(struct vdevs *v)
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		struct vdev_drive *d = &v->drives[i];
 
+		if (d->role == DRIVE_ROLE_DATA && d->ring_stale &&
+		    column_state(d) == RAIDZ_COL_ONLINE) {
+			d->ring_stale = false;
+			changed = true;
+		}
 		/* a late write of its former life could still land in the new epoch */
 		if (d->role != DRIVE_ROLE_LOG || d->kb == NULL || d->dirty_from == 0 ||
 		    d->state == DRIVE_STATE_OFFLINE || kb_is_gone(d->kb) ||

@@ -24,6 +24,8 @@ struct vdev_drive {
 	enum drive_state state;
 	uint64_t region_bytes;
 	uint64_t dirty_from, dirty_to; /* see config_drive */
+	uint64_t returned_ns;     /* when it last came back while the pool was open; 0: never */
+	bool ring_stale;          /* see CONFIG_DRIVE_RING_STALE */
 	char id[128], path[256];
 	atomic_ullong read_errors, write_errors, cksum_errors, repaired;
 };
@@ -38,6 +40,8 @@ struct vdevs {
 	uint32_t set_count;
 	struct vdev_drive *drives; /* all roles */
 	uint32_t drive_count;
+	struct kb_drive **retired; /* descriptors of drives that returned or were replaced */
+	uint32_t retired_count;
 	struct guid pool_guid, log_guid, ring_guid;
 	uint64_t config_txg, create_time, ring_bytes, log_bytes;
 	uint64_t feat_compat, feat_rocompat, feat_incompat;
@@ -89,6 +93,10 @@ int uber_decode(const void *slot, uint64_t own_offset, const struct guid *pool_g
 void vdev_drive_out(struct vdevs *v, struct vdev_drive *d, enum drive_state state, uint64_t dirty_from_txg);
 /* The drive is there again: online, but stale as long as it has a dirty range, which ends with dirty_to_txg. */
 void vdev_drive_back(struct vdevs *v, struct vdev_drive *d, uint64_t dirty_to_txg);
+/* A descriptor that nothing but the log may still use: closed by vdev_free. */
+void vdev_retire(struct vdevs *v, struct kb_drive *kb) MAY_PARK;
+/* The drive has caught up with everything. */
+void vdev_drive_clean(struct vdevs *v, struct vdev_drive *d);
 /* The drive of a column of a set; NULL: no such column. */
 struct vdev_drive *vdev_column(const struct vdevs *v, uint32_t set_index, uint32_t column);
 /* Could the set do without these columns (a mask) as well? Who can't be spared isn't declared out: the pool is suspended instead. */
@@ -102,8 +110,8 @@ void vdev_count_report(struct vdevs *v, uint32_t set_index, const struct raidz_r
 
 /* ilog_config of the log drives' ring (in_pool false) or of the in-pool ring (parity + 1 drives of set 0). -ENODEV: no side is usable. */
 int vdev_log_config(struct vdevs *v, bool in_pool, uint64_t epoch, struct ilog_config *out) WARN_UNUSED;
-/* For a new epoch of the log drives' ring, when no root needs the old one any more: sides that are there again count as up to date. True when
- * something changed: the labels must be written before the epoch begins. */
+/* For a new epoch of the log, when no root needs the old one any more: log drives that are there again count as up to date, and columns that
+ * were out and have been resilvered as sides of the in-pool ring. True when something changed: the labels are to be written. */
 bool vdev_log_rejoin(struct vdevs *v);
 uint64_t vdev_log_ring_bytes(const struct vdevs *v, bool in_pool);
 

@@ -22,6 +22,14 @@ give_back(struct pool *p, uint32_t drive)
 	return err;
 }
 
+/* leave, when a medium is still unplugged. */
+static void
+leave_with(struct pool *p, uint32_t drive)
+{
+	kb_sim_return(rig.media[drive]);
+	leave(p);
+}
+
 static void
 run_one(void *arg)
 {
@@ -64,14 +72,26 @@ run_one(void *arg)
 	UNIT_CHECK(err == 0);
 	err = pool_sync(p);
 	UNIT_CHECK(err == 0);
-	UNIT_CHECK(p->v.drives[c].dirty_from != 0 && p->v.drives[c].dirty_to != UINT64_MAX);
+	check_files(p);
+	wait_scan(p);
+	UNIT_CHECK(p->v.drives[c].dirty_from == 0);
 	check_files(p);
 	check_pool(p);
-	leave(p);
+	/* it can stand in for any other now */
+	kb_sim_vanish(rig.media[(c + 1) % 7]);
+	check_files(p);
+	err = write_file(p, 200000, 10);
+	UNIT_CHECK(err == 0);
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	leave_with(p, (c + 1) % 7);
 	err = take(&spec, NULL, &p, &result);
 	UNIT_CHECK(err == 0);
-	UNIT_CHECK(vdev_column(&p->v, 0, c)->dirty_from != 0);
+	wait_scan(p);
+	UNIT_CHECK(vdev_column(&p->v, 0, c)->dirty_from == 0);
+	UNIT_CHECK(vdev_column(&p->v, 0, (c + 1) % 7)->dirty_from == 0);
 	check_files(p);
+	check_pool(p);
 	leave(p);
 	rig_close(&rig);
 }
@@ -148,7 +168,7 @@ run_two(void *arg)
 		uint64_t problems = 0;
 
 		/* nothing may be missing: of what was written before and of what waited */
-		err = pool_check(p, NULL, NULL, &problems);
+		err = pool_check(p, problem, NULL, &problems);
 		t->bad = err != 0 || problems != 0;
 		if (!t->bad) {
 			check_files(p);
@@ -229,6 +249,96 @@ test_bugs_are_seen(void)
 }
 #endif
 
+/* ---- scrub, replace ---- */
+
+static void
+run_scrub(void *arg UNUSED)
+{
+	struct pool_import_result result;
+	struct pool_import_spec spec = {0};
+	struct pool_scan_status st;
+	struct guid old;
+	struct pool *p;
+	char why[200];
+	int err;
+
+	rig_open(&rig);
+	p = make_pool(&one_set, "tank");
+	for (uint32_t i = 0; i < 20; i++) {
+		err = write_file(p, 300000, i + 1);
+		UNIT_CHECK(err == 0);
+	}
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	UNIT_CHECK(pool_scan(p, POOL_SCAN_PAUSE) == -ENOENT);
+	/* one drive lies from the first to the last sector: found, repaired, counted */
+	kb_sim_rot_range(
+	    rig.media[4], p->v.sets[0].cfg.base_bytes, p->v.sets[0].cfg.column_bytes, 9);
+	err = pool_scan(p, POOL_SCAN_START);
+	UNIT_CHECK(err == 0);
+	st = wait_scan(p);
+	UNIT_CHECK(st.kind == SCAN_SCRUB && st.repaired > 0 && st.errors == 0 && st.percent == 100);
+	UNIT_CHECK(p->v.drives[4].cksum_errors > 0 && p->v.drives[4].repaired > 0);
+	UNIT_CHECK(p->v.drives[3].cksum_errors == 0);
+	check_pool(p);
+	err = pool_scan(p, POOL_SCAN_START);
+	UNIT_CHECK(err == 0);
+	st = wait_scan(p);
+	UNIT_CHECK(st.repaired == 0);
+	/* paused, it is paused after an import too, and goes on */
+	err = pool_scan(p, POOL_SCAN_START);
+	UNIT_CHECK(err == 0);
+	err = pool_scan(p, POOL_SCAN_PAUSE);
+	UNIT_CHECK(err == 0);
+	leave(p);
+	err = take(&spec, NULL, &p, &result);
+	UNIT_CHECK(err == 0);
+	pool_get_scan(p, &st);
+	UNIT_CHECK(st.kind == SCAN_SCRUB && st.state == SCAN_PAUSED);
+	err = pool_scan(p, POOL_SCAN_RESUME);
+	UNIT_CHECK(err == 0);
+	(void)wait_scan(p);
+	/* a new drive for column 2, then one that was out */
+	old = vdev_column(&p->v, 0, 2)->guid;
+	err = pool_drive_replace(p, &old, rig.drives[8], why, sizeof(why));
+	UNIT_CHECK(err == -EINVAL);
+	UNIT_CHECK(strstr(why, "smaller") != NULL);
+	err = pool_drive_replace(p, &old, rig.drives[7], why, sizeof(why));
+	UNIT_CHECK(err == 0);
+	rig.drives[2] = NULL;
+	err = pool_scan(p, POOL_SCAN_STOP);
+	UNIT_CHECK(err == -EBUSY || err == -ENOENT);
+	fiber_sleep(NSEC_PER_MSEC);
+	(void)wait_scan(p);
+	UNIT_CHECK(vdev_column(&p->v, 0, 2)->dirty_from == 0);
+	check_files(p);
+	check_pool(p);
+	kb_sim_vanish(rig.media[5]);
+	check_files(p);
+	leave_with(p, 5);
+	/* the old one is nobody's any more */
+	err = take(&spec, NULL, &p, &result);
+	UNIT_CHECK(err == 0);
+	UNIT_CHECK(result.missing_drives == 0);
+	UNIT_CHECK(vdev_column(&p->v, 0, 2)->kb == rig.drives[7]);
+	wait_scan(p);
+	check_files(p);
+	check_pool(p);
+	leave(p);
+	rig_close(&rig);
+}
+
+static void
+test_scrub(void)
+{
+	rng = unit_seed(4) * 2 + 1;
+	rig_make(&rig, 9, 128 * MIB);
+	kb_sim_medium_destroy(rig.media[8]);
+	rig.media[8] = kb_sim_medium_create("small", 96 * MIB);
+	in_sim(run_scrub, NULL, 4);
+	rig_unmake(&rig);
+}
+
 /* ---- by the administrator ---- */
 
 static void
@@ -261,11 +371,17 @@ run_offline(void *arg UNUSED)
 	err = pool_drive_online(p, &one);
 	UNIT_CHECK(err == 0);
 	UNIT_CHECK(vdev_column(&p->v, 0, 2)->dirty_from != 0);
-	/* stale ones count: the set can't do without another */
+	/* stale ones count: the set can't do without another until it has caught up */
 	UNIT_CHECK(pool_drive_offline(p, &two) == -EBUSY);
 	err = pool_drive_offline(p, &one);
 	UNIT_CHECK(err == 0);
 	err = pool_drive_online(p, &one);
+	UNIT_CHECK(err == 0);
+	fiber_sleep(NSEC_PER_MSEC);
+	wait_scan(p);
+	err = pool_drive_offline(p, &two);
+	UNIT_CHECK(err == 0);
+	err = pool_drive_online(p, &two);
 	UNIT_CHECK(err == 0);
 	check_files(p);
 	check_pool(p);
@@ -289,6 +405,7 @@ main(int argc, char **argv)
 	    {"one", test_one},
 	    {"two", test_two},
 	    {"offline", test_offline},
+	    {"scrub", test_scrub},
 #ifdef AGATE_DEBUG
 	    {"bugs_are_seen", test_bugs_are_seen},
 #endif

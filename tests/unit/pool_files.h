@@ -293,4 +293,21 @@ leave(struct pool *p)
 	rig_open(&rig);
 }
 
+/* Until the resilver or scrub has ended. */
+static inline struct pool_scan_status
+wait_scan(struct pool *p)
+{
+	struct pool_scan_status st;
+
+	for (unsigned i = 0; i < 600; i++) {
+		pool_get_scan(p, &st);
+		if (st.state == SCAN_DONE) {
+			return st;
+		}
+		fiber_sleep(NSEC_PER_SEC / 10);
+	}
+	UNIT_CHECK(!"the scan doesn't end");
+	return st;
+}
+
 #endif

@@ -1,0 +1,18 @@
+/* scan.h - scrub and resilver, see scan.c. Private to pool/. */
+#ifndef AGATE_POOL_SCAN_H
+#define AGATE_POOL_SCAN_H
+
+#include "pool/pool.h"
+
+/* Takes up what p->ub says. The fiber waits until scan_poke. */
+int scan_start(struct pool *p) WARN_UNUSED MAY_PARK;
+void scan_stop(struct pool *p) MAY_PARK; /* harmless when it doesn't run */
+/* After pool_engine_close. */
+void scan_free(struct pool *p);
+/* The pool may be changed from here on (after replay), or its drives have changed: look whether
+ * there is something to do. */
+void scan_poke(struct pool *p);
+/* Progress into an uberblock about to be written. Under config_lock. */
+void scan_fill_uber(struct pool *p, struct uberblock *ub);
+
+#endif
