@@ -80,8 +80,6 @@ pool_drive_return(struct pool *p, struct kb_drive *d)
 		let_go(p, m);
 		m->kb = d;
 		m->returned_ns = rt_now_ns();
-		/* the ring goes on without it: whenever that is made durable, so is this */
-		m->ring_stale = m->role == DRIVE_ROLE_DATA;
 		if (m->role == DRIVE_ROLE_DATA && m->state != DRIVE_STATE_OFFLINE) {
 			/* one that was never declared out has no dirty range: nothing was accepted
 			 * without it */
@@ -155,8 +153,8 @@ pool_drive_online(struct pool *p, const struct guid *drive)
 /* ---- replacing ---- */
 
 static int
-may_replace(const struct pool *p, const struct vdev_drive *m, uint64_t region_bytes, char *why,
-    size_t why_len)
+may_replace(
+    struct pool *p, const struct vdev_drive *m, uint64_t region_bytes, char *why, size_t why_len)
 {
 	const struct vdev_set *set;
 
@@ -182,6 +180,13 @@ may_replace(const struct pool *p, const struct vdev_drive *m, uint64_t region_by
 	}
 	if (p->suspended) {
 		return -ERR_SUSPENDED;
+	}
+	if (log_sides_without(p, m) == 0) {
+		(void)snprintf(why, why_len,
+		    "%s has the last copy of this session's intent log: export and import the pool "
+		    "first",
+		    m->path);
+		return -EBUSY;
 	}
 	/* the new one counts as lacking until it has been filled */
 	if (vdev_lacking(&p->v, m->set_index) -

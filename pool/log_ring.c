@@ -104,26 +104,42 @@ log_membership_write(struct pool *p)
 	return err == 0 && changed ? -EIO : err;
 }
 
+/* The drive behind a side may have returned or been replaced since the ring began: then it isn't
+ * out, but no side either. */
 static int
 side_lost(void *arg, unsigned side)
 {
 	struct pool_log_state *s = arg;
 	struct pool *p = s->p;
-	int err = 0;
+	struct vdev_drive *d = &p->v.drives[s->side_drive[side]];
+	int err;
 
 	mutex_lock(&p->config_lock);
-	for (uint32_t i = 0; i < p->v.drive_count; i++) {
-		struct vdev_drive *d = &p->v.drives[i];
-
-		if (d->kb != NULL && d->kb == s->cfg.sides[side].drive &&
-		    d->state == DRIVE_STATE_ONLINE) {
-			log_warn("log_side_out pool=%s side=%u", p->name, side);
-			vdev_drive_out(&p->v, d, DRIVE_STATE_FAULTED, p->v.committed_txg + 1);
-		}
+	log_warn("log_side_out pool=%s side=%u", p->name, side);
+	if (d->kb == s->cfg.sides[side].drive && d->state == DRIVE_STATE_ONLINE) {
+		vdev_drive_out(&p->v, d, DRIVE_STATE_FAULTED, p->v.committed_txg + 1);
 	}
+	d->ring_stale = d->role == DRIVE_ROLE_DATA;
 	err = log_membership_write(p);
 	mutex_unlock(&p->config_lock);
 	return err;
+}
+
+uint32_t
+log_sides_without(struct pool *p, const struct vdev_drive *gone)
+{
+	const struct pool_log_state *s = p->log;
+	uint32_t left = 0;
+
+	if (!s->in_pool || atomic_load(&s->ring) == NULL) {
+		return UINT32_MAX;
+	}
+	for (uint32_t i = 0; i < s->cfg.side_count; i++) {
+		const struct vdev_drive *d = &p->v.drives[s->side_drive[i]];
+
+		left += d != gone && d->kb == s->cfg.sides[i].drive && !d->ring_stale;
+	}
+	return left;
 }
 
 /* ---- a new ring ---- */
@@ -139,6 +155,13 @@ ring_make(struct pool_log_state *s, bool in_pool, struct ilog **out)
 
 	mutex_lock(&p->config_lock);
 	err = vdev_log_config(&p->v, in_pool, epoch, &cfg);
+	for (uint32_t i = 0; err == 0 && i < cfg.side_count; i++) {
+		for (uint32_t k = 0; k < p->v.drive_count; k++) {
+			if (p->v.drives[k].kb != NULL && p->v.drives[k].kb == cfg.sides[i].drive) {
+				s->side_drive[i] = k;
+			}
+		}
+	}
 	mutex_unlock(&p->config_lock);
 	if (err != 0) {
 		return err;

@@ -14,6 +14,7 @@ struct pool_log_state {
 	struct ilog *retired[2];        /* failed ones: somebody may still look at them */
 	uint32_t retired_count;
 	struct ilog_config cfg;         /* of ring */
+	uint32_t side_drive[ILOG_SIDES_MAX]; /* index of each side's drive in pool.v.drives */
 	bool in_pool;
 	struct guid guid;
 	uint64_t epoch;
@@ -43,6 +44,8 @@ void log_tx_joined(struct pool_tx *tx);
 void log_replay_joined(struct pool_tx *tx);
 int log_membership_write(struct pool *p) WARN_UNUSED MAY_PARK; /* config_lock held */
 void log_note_failed(struct pool *p);
+/* In-pool ring: sides that an import could still replay if that drive were gone; UINT32_MAX: the ring isn't in the pool. config_lock held. */
+uint32_t log_sides_without(struct pool *p, const struct vdev_drive *gone);
 
 /* On the syncing fiber. flags: UBER_CLEAN, set unless there are records to replay. */
 void log_fill_uber(struct pool *p, uint64_t txg, uint32_t flags, struct uberblock *ub);

@@ -193,7 +193,8 @@ vdev_retire(struct vdevs *v, struct kb_drive *kb)
 {
 	struct kb_drive **grown;
 
-	while ((grown = mem_realloc(v->retired, (v->retired_count + 1) * sizeof(struct kb_drive *))) == NULL) {
+	while ((grown = mem_realloc(
+		    v->retired, (v->retired_count + 1) * sizeof(struct kb_drive *))) == NULL) {
 		fiber_sleep(NSEC_PER_MSEC);
 	}
 	v->retired = grown;
@@ -233,7 +234,8 @@ vdev_claim(struct vdevs *v, bool readonly, char *why, size_t why_len)
 			err = kb_claim(d->kb, readonly);
 		}
 		if (err != 0) {
-			(void)snprintf(why, why_len, "%s is in use by another process", kb_path(d->kb));
+			(void)snprintf(
+			    why, why_len, "%s is in use by another process", kb_path(d->kb));
 			return err;
 		}
 	}
