@@ -1,6 +1,7 @@
 /*
- * pool_bench.c - what the engine costs on a processor: reads that hit, small writes, creates, sequential writes and
- * reads. Simulated drives without latency on the real runtime, one reactor for the per-operation figures.
+ * pool_bench.c - what the engine costs on a processor: reads that hit, small writes, creates,
+ * sequential writes and reads. Simulated drives without latency on the real runtime, one reactor
+ * for the per-operation figures.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,7 +170,13 @@ static void
 bench_main(void *arg)
 {
 	struct pool_set_spec set = {RAIDZ_KIND_PARITY, 1, DATA_DRIVES, drives};
-	struct pool_create_spec spec = {.name = "bench", .sets = &set, .set_count = 1, .logs = drives + DATA_DRIVES, .log_count = 1, .host_name = "bench", .host_id = 1};
+	struct pool_create_spec spec = {.name = "bench",
+	    .sets = &set,
+	    .set_count = 1,
+	    .logs = drives + DATA_DRIVES,
+	    .log_count = 1,
+	    .host_name = "bench",
+	    .host_id = 1};
 	struct pool_ds *ds;
 	struct pool *p;
 	char why[256];
@@ -199,8 +206,9 @@ bench_main(void *arg)
 int
 main(int argc, char **argv)
 {
-	struct rt_options opt = {
-	    .reactors = argc > 1 ? (unsigned)atoi(argv[1]) : 1, .arena_bytes = (size_t)1 << 30, .seed = 1};
+	struct rt_options opt = {.reactors = argc > 1 ? (unsigned)atoi(argv[1]) : 1,
+	    .arena_bytes = (size_t)1 << 30,
+	    .seed = 1};
 	struct kb_sim_faults fast = {.latency_ns_min = 1000, .latency_ns_max = 2000};
 
 	for (uint32_t i = 0; i < DRIVES; i++) {

@@ -31,7 +31,7 @@ int block_write_at(struct pool *p, uint64_t txg, struct iobuf *data, uint32_t le
 #define BLOCK_READ_NOCACHE 1u  /* scrub, check: what is on the drives; the cache is neither asked nor filled */
 #define BLOCK_READ_META 2u
 /* Logical contents of bp in a buffer of at least logical_bytes (a reference; never write to it). Through the cache; copies are tried in turn,
- * the bad ones are rewritten and counted. Hole: -ENOENT. 0; -EIO; -ERR_CKSUM; -ERR_CORRUPT (bp or compressed data contradict themselves).
+ * the bad ones are rewritten and counted. Hole: -ENOENT. 0; -EIO; -ERR_SUSPENDED (too many drives are away); -ERR_CKSUM; -ERR_CORRUPT (bp or compressed data contradict themselves).
  * The caller is inside space_read_enter. */
 int block_read(struct pool *p, const struct bp *bp, uint32_t flags, struct iobuf **out) WARN_UNUSED MAY_PARK;
 /* Is it in the cache? A reference, or NULL. Never parks. */

@@ -9,6 +9,7 @@
  * Two readers of one uncached block both read it; the second cache_put finds the first one's entry.
  */
 #include "pool/block_int.h"
+#include "pool/txg.h"
 
 struct verify_arg {
 	enum bp_cksum kind;
@@ -142,6 +143,36 @@ read_into(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struc
 	return stored_read(p, bp, prop, buf);
 }
 
+/* Is more of a set gone than it tolerates? Then the data isn't lost, it is away. */
+static bool
+set_is_away(const struct pool *p, uint32_t set_index)
+{
+	const struct vdev_set *set = &p->v.sets[set_index];
+	uint32_t away = 0;
+
+	for (uint32_t c = 0; c < set->cfg.width; c++) {
+		enum raidz_col_state state;
+		struct kb_drive *d = raidz_group_column(set->rg, c, &state);
+
+		away += d == NULL || kb_is_gone(d);
+	}
+	return away > raidz_tolerates(&set->cfg);
+}
+
+/* What a reader is told about an I/O error; a pool without enough drives notices at its next
+ * commit. */
+static int
+read_error(struct pool *p, const struct bp *bp, int err)
+{
+	if (err != -EIO || bp_is_embedded(bp) || !set_is_away(p, bp_addr_set(&bp->addr[0]))) {
+		return err;
+	}
+	if (!p->readonly && p->txgs != NULL) {
+		txg_want(p->txgs, txg_open(p->txgs));
+	}
+	return -ERR_SUSPENDED;
+}
+
 struct iobuf *
 block_peek(struct pool *p, const struct bp *bp)
 {
@@ -178,7 +209,7 @@ block_read(struct pool *p, const struct bp *bp, uint32_t flags, struct iobuf **o
 	if (err != 0) {
 		return err;
 	}
-	err = read_into(p, bp, &prop, &buf);
+	err = read_error(p, bp, read_into(p, bp, &prop, &buf));
 	if (err != 0) {
 		iobuf_unref(buf);
 		goto count;
@@ -190,7 +221,7 @@ block_read(struct pool *p, const struct bp *bp, uint32_t flags, struct iobuf **o
 	*out = buf;
 	return 0;
 count:
-	if (err != -ENOMEM) {
+	if (err != -ENOMEM && err != -ERR_SUSPENDED) {
 		atomic_fetch_add(&p->data_errors, 1);
 		log_error("read_failed pool=%s set=%u sector=%llu birth=%llu err=%s", p->name,
 		    bp_addr_set(&bp->addr[0]), (unsigned long long)bp_addr_sector(&bp->addr[0]),

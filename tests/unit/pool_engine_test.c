@@ -310,7 +310,7 @@ run_two_gone(void *arg UNUSED)
 	struct pool_need need = {.dirty_bytes = 4096};
 	struct pool *p = make_pool();
 	struct pool_ds *ds;
-	struct pool_obj *o;
+	struct pool_obj *o, *o2;
 	struct pool_tx *tx;
 	uint64_t start;
 	int err = pool_ds_open(p, "tank", &ds);
@@ -328,6 +328,8 @@ run_two_gone(void *arg UNUSED)
 	ASSERT(rt_now_ns() - start < 2 * NSEC_PER_SEC);
 	err = pool_tx_begin(ds, &need, &tx);
 	ASSERT(err == -ERR_SUSPENDED);
+	err = pool_obj_hold(ds, 5000, 0, &o2);
+	ASSERT(err == -ERR_SUSPENDED || err == -ENOENT); /* read or cached */
 	fiber_sleep(3 * NSEC_PER_SEC);
 	give_back(p, 2);
 	ASSERT(pool_is_suspended(p));
