@@ -77,6 +77,11 @@ put_right(uint8_t *node, uint8_t how, uint32_t level)
 			s[i].key = le64_of(DIR_KEY_MIN + i * 10);
 			s[i].name_off = le16_of((uint16_t)heap);
 		}
+		struct dir_child_phys *c = (struct dir_child_phys *)(void *)(node + sizeof(*h));
+		for (uint32_t i = 0; level > 0 && i < count; i++) {
+			c[i].key = le64_of(le64_get(c[i].key) % 100 + i * 100);
+			c[i].block = le64_of(4 + le64_get(c[i].block) % 96);
+		}
 		h->count = le16_of((uint16_t)count);
 		h->heap = le16_of((uint16_t)heap);
 	}
