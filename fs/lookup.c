@@ -37,7 +37,8 @@ lookup_entry(struct fs_node *dir, const char *name, uint32_t len, struct fs_node
 	int err = node_is_stale(dir) ? -ESTALE : dir_find(dir, &wanted, &e);
 	if (err == 0) {
 		err = fs_node_get(ds, e.object, e.generation, out);
-		err = err == -ESTALE ? -ERR_CORRUPT : err; /* an entry always leads to something */
+		err = err == -ESTALE && !node_is_stale(dir) ? -ERR_CORRUPT
+							    : err; /* an entry leads to something */
 	}
 	if (err == 0) {
 		ncache_put(ds->fp->ncache, dir, &wanted, e.object, e.generation);

@@ -165,7 +165,8 @@ fs_setattr(struct fs_node *n, const struct fs_req *req, const struct fs_sattr *s
 	fs_getattr(n, &a);
 	bool grows = set->set_size && set->size > a.size;
 	struct fs_op op = {.ds = fs_node_ds(n), .req = req, .res = res};
-	struct pool_need need = {.dirty_bytes = OBJ_DIRTY_BYTES + 2 * pool_obj_block_bytes(n->obj),
+	struct pool_need need = {
+	    .dirty_bytes = OBJ_DIRTY_BYTES + (set->set_size ? 2 * pool_obj_block_bytes(n->obj) : 0),
 	    .log_bytes = LOG_RECORD_BYTES,
 	    .log_records = 1,
 	    .frees = !grows};

@@ -90,6 +90,18 @@ write_permitted(struct fs_node *n, const struct fs_req *req, uint64_t off, uint3
 	return perm_check(&a, &req->cred, PERM_WRITE | PERM_OWNER);
 }
 
+/* Blocks that become dirty: the only one of a small file is as long as the file, others are whole.
+ */
+static uint32_t
+write_dirty_bytes(struct fs_node *n, uint64_t off, uint32_t len)
+{
+	struct fs_attr a;
+	uint32_t block = pool_obj_block_bytes(n->obj);
+	fs_getattr(n, &a);
+	uint64_t size = MAX(a.size, off + len);
+	return size <= block ? ALIGN_UP((uint32_t)size, SECTOR_BYTES) : len + 2 * block;
+}
+
 static void
 write_log(struct fs_op *op, struct fs_node *n, uint64_t off, const struct write_data *w, bool defer)
 {
@@ -165,8 +177,8 @@ fs_write(struct fs_node *n, const struct fs_req *req, uint64_t off, const struct
 		return 0;
 	}
 	if (err == 0) {
-		uint32_t block = pool_obj_block_bytes(n->obj);
-		struct pool_need need = {.dirty_bytes = w.len + 2 * block + OBJ_DIRTY_BYTES,
+		struct pool_need need = {
+		    .dirty_bytes = write_dirty_bytes(n, off, w.len) + OBJ_DIRTY_BYTES,
 		    .log_bytes = w.len + LOG_RECORD_BYTES,
 		    .log_records = 1};
 		err = fs_op_start(&op, &need, &n, 1);
