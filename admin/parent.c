@@ -302,12 +302,14 @@ parent_main(const struct adm_config *cfg, bool restart)
 		}
 		parent_watch_engine(&p);
 		bool died = !WIFEXITED(p.engine_status) || WEXITSTATUS(p.engine_status) != 0;
+		if (died) {
+			log_error("engine-died status=0x%x", (unsigned)p.engine_status);
+		}
 		if (!died || p.stopping || !restart) {
 			return died && !(p.stopping && WIFSIGNALED(p.engine_status)) ? 1 : 0;
 		}
 		safe_mode = parent_note_crash(&p.crashes, parent_now_s()) || safe_mode;
-		log_error("engine-died status=0x%x safe_mode=%d restart_in_s=%u",
-		    (unsigned)p.engine_status, safe_mode, pause_s);
+		log_error("engine-restart in_s=%u safe_mode=%d", pause_s, safe_mode);
 		if (!parent_pause(&p, pause_s)) {
 			return 0;
 		}
