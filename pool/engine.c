@@ -45,7 +45,7 @@ static void
 engine_free(struct pool *p)
 {
 	if (p->log != NULL) {
-		for (unsigned i = 0; i < TXG_SLOTS; i++) {
+		for (unsigned i = 0; i < DEFERRED_SLOTS; i++) {
 			log_drop_deferred(p, UINT64_MAX - i);
 		}
 	}

@@ -6,7 +6,9 @@
  * (which waits for memory at most), never over a commit.
  *
  * A deferred record holds the reservation that its transaction made for it, and a reference to its
- * object and data. It ends in the ring, or is dropped when its txg has landed.
+ * object and data. It ends in the ring, or is dropped when its txg and TXG_FALLBACK later ones have
+ * landed: a COMMIT, or a stable record of its object, between these may have to be redone from a
+ * root that lacks it. For the same reason what is in the ring is waited for there until then.
  *
  * A change without a record (no ring, or more than was reserved) makes everything later on that
  * object wait for txgs, not for the ring, until it has landed: else the ring could acknowledge what
@@ -261,7 +263,7 @@ static void
 deferred_list(struct pool_obj *o, uint64_t txg)
 {
 	struct pool_log_state *s = o->ds->p->log;
-	unsigned slot = TXG_SLOT(txg);
+	unsigned slot = DEFERRED_SLOT(txg);
 
 	spin_lock(&s->lock);
 	if (!o->deferred_in[slot]) {
@@ -328,16 +330,16 @@ void
 log_drop_deferred(struct pool *p, uint64_t txg)
 {
 	struct pool_log_state *s = p->log;
-	struct list *l = &s->deferred[TXG_SLOT(txg)];
+	struct list *l = &s->deferred[DEFERRED_SLOT(txg)];
 
 	for (;;) {
 		struct pool_obj *o = NULL;
 
 		spin_lock(&s->lock);
 		if (!list_empty(l)) {
-			o = container_of(l->next - TXG_SLOT(txg), struct pool_obj, deferred_link);
-			list_remove(&o->deferred_link[TXG_SLOT(txg)]);
-			o->deferred_in[TXG_SLOT(txg)] = false;
+			o = container_of(l->next - DEFERRED_SLOT(txg), struct pool_obj, deferred_link);
+			list_remove(&o->deferred_link[DEFERRED_SLOT(txg)]);
+			o->deferred_in[DEFERRED_SLOT(txg)] = false;
 		}
 		spin_unlock(&s->lock);
 		if (o == NULL) {
@@ -358,7 +360,9 @@ pool_commit(struct pool *p, const struct pool_commit *c)
 	uint64_t on_txg = atomic_load(&s->on_txg);
 	int err;
 
-	if (c->txg == 0 || txg_committed(p->txgs) >= c->txg) {
+	uint64_t enough = c->seq != 0 ? c->txg + TXG_FALLBACK : c->txg;
+
+	if (c->txg == 0 || txg_committed(p->txgs) >= enough) {
 		return 0;
 	}
 	if (c->seq != 0 && ring != NULL && c->epoch == s->epoch && on_txg != UINT64_MAX &&

@@ -34,7 +34,7 @@ log_open(struct pool *p)
 	}
 	s->p = p;
 	spin_init(&s->lock);
-	for (unsigned i = 0; i < TXG_SLOTS; i++) {
+	for (unsigned i = 0; i < DEFERRED_SLOTS; i++) {
 		list_init(&s->deferred[i]);
 	}
 	log_use_nothing(s);
@@ -265,7 +265,9 @@ log_committed(struct pool *p, uint64_t txg)
 	struct pool_log_state *s = p->log;
 	struct ilog *ring = atomic_load(&s->ring);
 
-	log_drop_deferred(p, txg);
+	if (txg > TXG_FALLBACK) {
+		log_drop_deferred(p, txg - TXG_FALLBACK);
+	}
 	if (txg < atomic_load(&s->from_txg)) {
 		return;
 	}
@@ -277,8 +279,9 @@ log_committed(struct pool *p, uint64_t txg)
 	if (ring == NULL) {
 		return;
 	}
-	if (txg > 2) {
-		ilog_trim(ring, DELIBERATE_BUG("pool-log-trim-early") ? txg + 1 : txg - 2);
+	if (txg > TXG_FALLBACK) {
+		ilog_trim(
+		    ring, DELIBERATE_BUG("pool-log-trim-early") ? txg + 1 : txg - TXG_FALLBACK);
 	}
 	if (s->roots_named < LOG_ROOTS) {
 		s->roots_named++;

@@ -105,6 +105,8 @@ obj_make(struct pool_ds *ds, uint64_t number)
 	for (unsigned i = 0; i < TXG_SLOTS; i++) {
 		list_init(&o->live[i].link);
 		list_init(&o->live[i].bufs);
+	}
+	for (unsigned i = 0; i < DEFERRED_SLOTS; i++) {
 		list_init(&o->deferred_link[i]);
 	}
 	o->tree.levels = 1;

@@ -74,8 +74,8 @@ struct pool_obj {
 
 	struct mutex log_mu;     /* order of this object's records; log.c */
 	struct list deferred;
-	struct list deferred_link[TXG_SLOTS];
-	bool deferred_in[TXG_SLOTS];
+	struct list deferred_link[DEFERRED_SLOTS];
+	bool deferred_in[DEFERRED_SLOTS];
 	struct pool_commit last; /* newest thing to wait for */
 
 	/* the syncing fiber only */

@@ -28,7 +28,7 @@ struct pool_log_state {
 	atomic_ullong delivering;       /* seq of the record being redone */
 
 	struct spin lock;
-	struct list deferred[TXG_SLOTS]; /* pool_obj.deferred_link */
+	struct list deferred[DEFERRED_SLOTS]; /* pool_obj.deferred_link */
 };
 
 int log_open(struct pool *p) WARN_UNUSED;   /* reads p->ub; makes no ring yet */

@@ -6,6 +6,12 @@
 
 #define TXG_SLOTS 4u
 #define TXG_SLOT(txg) ((txg) & (TXG_SLOTS - 1))
+/* Roots an import may fall back to, besides the newest: what the log needs to redo them is kept. */
+#define TXG_FALLBACK 2u
+/* For what is kept so long. */
+#define DEFERRED_SLOTS 8u
+#define DEFERRED_SLOT(txg) ((txg) & (DEFERRED_SLOTS - 1))
+STATIC_ASSERT(DEFERRED_SLOTS >= TXG_SLOTS + TXG_FALLBACK);
 
 struct txg_holds {
 	atomic_uint n[TXG_SLOTS]; /* [r] raised and lowered by one reactor, read by the syncing fiber */

@@ -1,4 +1,4 @@
-/* nfs_rig.c - the service on a fake pool, and its client. The calls: nfs_rig_calls.c. */
+/* nfs_rig.c - the service on a fake pool, and its client. */
 #include <stdio.h>
 #include "tests/lib/fakepool.h"
 #include "tests/lib/nfs_rig.h"
@@ -53,6 +53,14 @@ nfs_rig_client(const struct nfs_rig *r, uint32_t uid, uint32_t gid)
 	c.uid = uid;
 	c.gid = gid;
 	return c;
+}
+
+struct rig_fh
+rig_root(const struct nfs_rig *r)
+{
+	struct rig_fh fh = {.len = r->root.data.data_len};
+	memcpy(fh.bytes, r->root_bytes, fh.len);
+	return fh;
 }
 
 struct rig_main {

@@ -347,21 +347,38 @@ nfsc_transact(struct nfsc *c, const struct nfsc_msg *m, struct nfsc_msg *out_rep
 	return err;
 }
 
+#define JUKEBOX_PAUSE_NS NSEC_PER_MSEC
+#define REPLY_HEAD_BYTES 24u
+
+static bool
+is_jukebox(const struct nfsc_msg *reply)
+{
+	return reply->len >= REPLY_HEAD_BYTES + 4 &&
+	       load32(reply->bytes + REPLY_HEAD_BYTES) == NFS3ERR_JUKEBOX;
+}
+
 int
 nfsc_call(struct nfsc *c, enum nfsc_proc proc, const void *args, void *res)
 {
-	struct nfsc_msg call, reply;
-	int err = nfsc_encode(c, NFSC_PROG_NFS, 3, proc, args, &call);
-	if (err != 0) {
+	for (uint32_t tries = 0;; tries++) {
+		struct nfsc_msg call, reply;
+		int err = nfsc_encode(c, NFSC_PROG_NFS, 3, proc, args, &call);
+		if (err != 0) {
+			return err;
+		}
+		err = nfsc_transact(c, &call, &reply);
+		nfsc_msg_free(&call);
+		if (err == 0 && tries < c->jukebox_tries && is_jukebox(&reply)) {
+			nfsc_msg_free(&reply);
+			fiber_sleep(JUKEBOX_PAUSE_NS);
+			continue;
+		}
+		if (err == 0) {
+			err = nfsc_decode(c, &reply, NFSC_PROG_NFS, proc, res);
+			nfsc_msg_free(&reply);
+		}
 		return err;
 	}
-	err = nfsc_transact(c, &call, &reply);
-	nfsc_msg_free(&call);
-	if (err == 0) {
-		err = nfsc_decode(c, &reply, NFSC_PROG_NFS, proc, res);
-		nfsc_msg_free(&reply);
-	}
-	return err;
 }
 
 /* ---- directory listings ---- */

@@ -63,6 +63,7 @@ struct nfsc {
 	uint32_t uid, gid, group_count, groups[16];
 	bool auth_none;
 	uint64_t timeout_ns;
+	uint32_t jukebox_tries;  /* nfsc_call: how often to try again after NFS3ERR_JUKEBOX */
 	uint32_t fragment_bytes; /* cut records into fragments of so many; 0 = one fragment */
 	/* of the last reply */
 	uint32_t xid, accept_stat, reject_stat, auth_stat, low, high;

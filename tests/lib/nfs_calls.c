@@ -1,13 +1,5 @@
-/* nfs_rig_calls.c - one NFS call, one line. */
-#include "tests/lib/nfs_rig.h"
-
-struct rig_fh
-rig_root(const struct nfs_rig *r)
-{
-	struct rig_fh fh = {.len = r->root.data.data_len};
-	memcpy(fh.bytes, r->root_bytes, fh.len);
-	return fh;
-}
+/* nfs_calls.c - one NFS call, one line. */
+#include "tests/lib/nfs_calls.h"
 
 static void
 fh_take(struct rig_fh *out, const nfs_fh3 *fh)

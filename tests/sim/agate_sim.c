@@ -1,0 +1,188 @@
+/*
+ * agate_sim.c - runs the simulation of the whole appliance: agate-sim --seed N, --seeds A..B,
+ * --count N [--seed FIRST], --bug NAME[,NAME], --twice, --verbose, --crashes N, --expect-bug.
+ *
+ * Exit status: 0 nothing lost, nothing wrong (with --expect-bug: something was); 1 otherwise; 2
+ * usage.
+ */
+#include <getopt.h>
+#include <stdlib.h>
+#include <time.h>
+#include "tests/sim/sim.h"
+
+struct options {
+	uint64_t first, count, crashes;
+	const char *bug;
+	bool verbose, twice, expect_bug;
+};
+
+struct totals {
+	struct sim_stats stats;
+	uint64_t lost, wrong, failed_seeds, first_failed;
+	char first_problem[256];
+};
+
+static void
+usage(void)
+{
+	fprintf(stderr, "usage: agate-sim [--seed N | --seeds A..B] [--count N] [--crashes N]\n"
+			"                 [--bug NAME] [--expect-bug] [--twice] [--verbose]\n");
+	exit(2);
+}
+
+static bool
+parse_range(const char *text, struct options *o)
+{
+	char *end;
+	o->first = strtoull(text, &end, 10);
+	if (strncmp(end, "..", 2) != 0) {
+		return false;
+	}
+	uint64_t last = strtoull(end + 2, &end, 10);
+	o->count = last - o->first + 1;
+	return *end == '\0' && last >= o->first;
+}
+
+static struct options
+parse(int argc, char **argv)
+{
+	static const struct option longs[] = {{"seed", required_argument, NULL, 's'},
+	    {"seeds", required_argument, NULL, 'r'}, {"count", required_argument, NULL, 'c'},
+	    {"crashes", required_argument, NULL, 'n'}, {"bug", required_argument, NULL, 'b'},
+	    {"expect-bug", no_argument, NULL, 'e'}, {"twice", no_argument, NULL, 't'},
+	    {"verbose", no_argument, NULL, 'v'}, {NULL, 0, NULL, 0}};
+	struct options o = {.first = 1, .count = 1};
+	int c;
+	while ((c = getopt_long(argc, argv, "v", longs, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			o.first = strtoull(optarg, NULL, 10);
+			break;
+		case 'c':
+			o.count = strtoull(optarg, NULL, 10);
+			break;
+		case 'n':
+			o.crashes = strtoull(optarg, NULL, 10);
+			o.count = UINT64_MAX;
+			break;
+		case 'b':
+			o.bug = optarg;
+			break;
+		case 'e':
+			o.expect_bug = true;
+			break;
+		case 't':
+			o.twice = true;
+			break;
+		case 'v':
+			o.verbose = true;
+			break;
+		case 'r':
+			if (parse_range(optarg, &o)) {
+				break;
+			}
+			usage();
+			break;
+		default:
+			usage();
+		}
+	}
+	if (optind < argc) {
+		usage();
+	}
+	return o;
+}
+
+static void
+add_stats(struct sim_stats *to, const struct sim_stats *s)
+{
+	uint64_t *t = (uint64_t *)to;
+	const uint64_t *f = (const uint64_t *)s;
+	for (size_t i = 0; i < sizeof(*to) / sizeof(*t); i++) {
+		t[i] += f[i];
+	}
+}
+
+static uint64_t
+run_one(const struct options *o, uint64_t seed, struct totals *t)
+{
+	struct sim *s = calloc(1, sizeof(*s));
+	if (s == NULL) {
+		exit(2);
+	}
+	s->verbose = o->verbose;
+	sim_run_seed(s, seed);
+	uint64_t trace = s->trace;
+	add_stats(&t->stats, &s->stats);
+	t->lost += s->lost;
+	t->wrong += s->wrong;
+	if (sim_bad(s)) {
+		if (t->failed_seeds++ == 0) {
+			t->first_failed = seed;
+			memcpy(t->first_problem, s->first_problem, sizeof(t->first_problem));
+		}
+	}
+	sim_fini(s);
+	free(s);
+	return trace;
+}
+
+static void
+print_totals(const struct totals *t, double seconds)
+{
+	const struct sim_stats *s = &t->stats;
+	printf(
+	    "%llu seeds, %llu lives, %llu crashes (%llu before the service was up), %llu exports, "
+	    "%llu rewinds\n",
+	    (unsigned long long)s->runs, (unsigned long long)s->lives,
+	    (unsigned long long)s->crashes, (unsigned long long)s->crashes_early,
+	    (unsigned long long)s->exports, (unsigned long long)s->rewinds);
+	printf("%llu calls, %llu sent again (after a crash: %llu same answer, %llu another legal "
+	       "one, %llu a false error); in flight at a crash %llu, of them done %llu; UNSTABLE "
+	       "changes gone %llu\n",
+	    (unsigned long long)s->calls, (unsigned long long)s->resent,
+	    (unsigned long long)s->resent_same, (unsigned long long)s->resent_other,
+	    (unsigned long long)s->resent_false, (unsigned long long)s->inflight,
+	    (unsigned long long)s->inflight_done, (unsigned long long)s->unstable_lost);
+	printf("LOST %llu WRONG %llu  (%.1f s, %.0f seeds/min)\n", (unsigned long long)t->lost,
+	    (unsigned long long)t->wrong, seconds,
+	    seconds > 0 ? 60.0 * (double)s->runs / seconds : 0.0);
+	if (t->failed_seeds > 0) {
+		printf("first failed: agate-sim --seed %llu  (%s)\n",
+		    (unsigned long long)t->first_failed, t->first_problem);
+	}
+}
+
+static double
+now_s(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct options o = parse(argc, argv);
+	struct totals t = {0};
+	double start = now_s();
+	bug_set_deliberate(o.bug);
+	for (uint64_t i = 0; i < o.count; i++) {
+		uint64_t trace = run_one(&o, o.first + i, &t);
+		if (o.twice && t.failed_seeds == 0 && run_one(&o, o.first + i, &t) != trace) {
+			printf("seed %llu gives two traces\n", (unsigned long long)(o.first + i));
+			t.wrong++;
+			t.failed_seeds++;
+		}
+		if (t.failed_seeds > 0 && (o.expect_bug || o.count == UINT64_MAX)) {
+			break;
+		}
+		if (o.crashes > 0 && t.stats.crashes >= o.crashes) {
+			break;
+		}
+	}
+	print_totals(&t, now_s() - start);
+	bool bad = t.lost + t.wrong > 0;
+	return bad == o.expect_bug ? EXIT_SUCCESS : EXIT_FAILURE;
+}

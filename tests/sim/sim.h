@@ -1,0 +1,131 @@
+/*
+ * sim.h - one simulated run: an appliance that lives several lives under a load of NFS clients,
+ * with power cuts between, and a model that knows what was promised.
+ *
+ * Everything derives from the seed. A run is a pure function of it: the same seed gives the same
+ * trace hash.
+ */
+#ifndef AGATE_TESTS_SIM_H
+#define AGATE_TESTS_SIM_H
+
+#include <stdio.h>
+#include "kernel-bypass/kb_sim.h"
+#include "nfsd/nfsd.h"
+#include "tests/sim/model.h"
+
+#define SIM_MEDIA_MAX 24u
+#define SIM_CLIENTS_MAX 8u
+#define SIM_LIVES_MAX 8u
+
+/* How a life ends. */
+enum sim_end {
+	SIM_END_WRITES, /* at the n-th write to any drive */
+	SIM_END_TIME,
+	SIM_END_EXPORT, /* clean */
+};
+
+/* The machine as built: drawn from the seed once. */
+struct sim_machine {
+	uint32_t sets, width, parity, logs;
+	enum raidz_kind kind;
+	uint64_t drive_bytes, log_bytes;
+	struct kb_sim_medium *media[SIM_MEDIA_MAX]; /* sets first, then logs */
+	uint32_t media_count;
+	const char *sync, *compression, *recordsize;
+	unsigned buggify;
+	bool created;
+};
+
+/* One life: drawn when it begins. */
+struct sim_plan {
+	enum sim_end end;
+	uint64_t end_writes, end_ns;
+	uint32_t rewind;
+	uint32_t clients;
+	unsigned reactors;
+	uint64_t sync_every_ns; /* pool_sync by itself about so often; 0 = never */
+	bool last;
+};
+
+struct sim_stats {
+	uint64_t runs, lives, crashes, crashes_early, exports, rewinds, calls, resent, resent_same,
+	    resent_other, resent_false, inflight, inflight_done, unstable_lost, verified_nodes;
+};
+
+struct sim {
+	uint64_t seed;
+	bool verbose;
+	struct model m;
+	struct m_rand rng;
+	struct sim_machine machine;
+	struct sim_plan plan;
+	unsigned life;
+	uint64_t trace;
+	uint64_t lost, wrong;
+	char first_problem[256];
+	struct sim_stats stats;
+	bool clean;     /* the last life ended with an export */
+	uint64_t syncs; /* txgs known to be committed in this life */
+	/* of this life */
+	struct pool *pool;
+	struct fs_pool *fp;
+	struct nfsd *nfsd;
+	uint16_t nfs_port, mount_port;
+	bool settled; /* nothing may be missing: the check after the import is over */
+	bool quiet;   /* no client is at work */
+	bool stopping;
+	bool has_verf;
+	char verf[8];
+	char old_verfs[SIM_LIVES_MAX][8];
+	struct mutex connecting; /* the simulated network has one client address at a time */
+	struct waitgroup fibers;
+	struct rt_timer timer;
+	uint32_t names_per_dir, nodes_max, file_bytes_max;
+};
+
+/* ---- reporting: counts, says what and where ---- */
+void sim_lost(struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void sim_wrong(struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void sim_say(const struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3); /* with --verbose */
+void sim_say_op(const struct sim *s, const struct m_op *op, const char *what);
+const char *sim_proc(const struct m_op *op); /* its name */
+static inline bool
+sim_bad(const struct sim *s)
+{
+	return s->lost + s->wrong > 0;
+}
+
+/* ---- appliance.c ---- */
+/* Lives all lives of a seed. */
+void sim_run_seed(struct sim *s, uint64_t seed);
+void sim_fini(struct sim *s);
+
+/* ---- life.c: everything between power on and power off ---- */
+void sim_life(void *sim) MAY_PARK;
+
+/* ---- load.c ---- */
+void sim_load_start(struct sim *s) MAY_PARK;
+void sim_client_init(struct sim *s, struct nfsc *c, uint32_t client);
+int sim_client_connect(struct sim *s, struct nfsc *c) WARN_UNUSED MAY_PARK;
+
+enum sim_verdict { SIM_DONE, SIM_REFUSED, SIM_BAD };
+/* What the reply to op means; on SIM_DONE the model has been told. */
+enum sim_verdict sim_reply(
+    struct sim *s, struct nfsc *c, struct m_op *op, const struct nfsc_msg *reply);
+/* The reply's bytes were remembered as op->reply. */
+void sim_keep_reply(struct m_op *op, const struct nfsc_msg *reply);
+
+/* ---- verify.c, resolve.c ---- */
+/* What was in flight when the power went: has it happened? */
+void sim_resolve(struct sim *s, struct nfsc *c) MAY_PARK;
+/* Then, when everything is as it must be: sends some of it, and some that was answered, once more.
+ * True: it did. */
+bool sim_resend(struct sim *s) MAY_PARK;
+/* Everything against the model; nothing may be in flight. */
+void sim_verify(struct sim *s, struct nfsc *c) MAY_PARK;
+/* One directory against the model, while others may be at work in it. */
+void sim_verify_dir(struct sim *s, struct nfsc *c, struct m_node *dir, struct m_rand *rng) MAY_PARK;
+/* One object, which nobody is changing. Falls back to what is there when that is legal. */
+void sim_verify_node(struct sim *s, struct nfsc *c, struct m_node *n, struct m_rand *rng) MAY_PARK;
+
+#endif
