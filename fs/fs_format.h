@@ -24,7 +24,7 @@ struct inode_phys {
 	struct le64 size;            /* 0x10 bytes; < 2^63. Directories: their blocks */
 	struct le64 change;          /* 0x18 grows with every change but of atime */
 	struct le64 parent;          /* 0x20 object of the directory it is in; files: one of them; 0 = not known */
-	struct le64 parent_gen;      /* 0x28 */
+	struct le64 parent_gen;      /* 0x28 directories: its generation; files: that or 0 */
 	struct le32 rdev_major;      /* 0x30 */
 	struct le32 rdev_minor;      /* 0x34 */
 	struct le32 project;         /* 0x38 reserved for quotas; 0 */

@@ -111,6 +111,9 @@ int node_make(struct fs_ds *ds, struct pool_obj *obj, const struct fs_inode *ino
 /* Writes ino to the bonus under tx and publishes it. */
 void node_store(struct pool_tx *tx, struct fs_node *n);
 bool node_is_stale(const struct fs_node *n);
+/* A client got to know it by a name in dir; such a name is gone. */
+void node_seen_in(struct fs_node *n, const struct fs_node *dir);
+void node_left_dir(struct fs_node *n, const struct fs_node *dir);
 struct fs_node *node_ref(struct fs_node *n);
 
 /* ================= access.c ================= */

@@ -1,15 +1,6 @@
 /* lookup.c - LOOKUP: "." and "..", the name cache, then the directory under its shared lock. */
 #include "fs/dir.h"
 
-static void
-remember_parent(struct fs_node *child, const struct fs_node *dir)
-{
-	uint64_t object = fs_node_object(dir);
-	if (atomic_load_explicit(&child->parent_seen, memory_order_relaxed) != object) {
-		atomic_store_explicit(&child->parent_seen, object, memory_order_relaxed);
-	}
-}
-
 static int
 lookup_cached(struct fs_node *dir, const struct fs_name *name, struct fs_node **out)
 {
@@ -29,7 +20,6 @@ lookup_entry(struct fs_node *dir, const char *name, uint32_t len, struct fs_node
 	struct fs_name wanted;
 	name_init(ds, name, len, &wanted);
 	if (lookup_cached(dir, &wanted, out) == 0) {
-		remember_parent(*out, dir);
 		return 0;
 	}
 	struct dir_ent e;
@@ -44,9 +34,6 @@ lookup_entry(struct fs_node *dir, const char *name, uint32_t len, struct fs_node
 		ncache_put(ds->fp->ncache, dir, &wanted, e.object, e.generation);
 	}
 	rwlock_rdunlock(&dir->lock);
-	if (err == 0) {
-		remember_parent(*out, dir);
-	}
 	return err;
 }
 
@@ -80,6 +67,12 @@ fs_lookup(struct fs_node *dir, const struct fs_cred *cred, const char *name, uin
 	if (err != 0) {
 		return err;
 	}
-	return name_is_dots(name, len) ? lookup_dots(dir, len, out)
-				       : lookup_entry(dir, name, len, out);
+	if (name_is_dots(name, len)) {
+		return lookup_dots(dir, len, out);
+	}
+	err = lookup_entry(dir, name, len, out);
+	if (err == 0) {
+		node_seen_in(*out, dir);
+	}
+	return err;
 }

@@ -197,6 +197,23 @@ node_is_stale(const struct fs_node *n)
 }
 
 void
+node_seen_in(struct fs_node *n, const struct fs_node *dir)
+{
+	uint64_t object = fs_node_object(dir);
+	if (atomic_load_explicit(&n->parent_seen, memory_order_relaxed) != object) {
+		atomic_store_explicit(&n->parent_seen, object, memory_order_relaxed);
+	}
+}
+
+void
+node_left_dir(struct fs_node *n, const struct fs_node *dir)
+{
+	if (atomic_load_explicit(&n->parent_seen, memory_order_relaxed) == fs_node_object(dir)) {
+		atomic_store_explicit(&n->parent_seen, 0, memory_order_relaxed);
+	}
+}
+
+void
 node_store(struct pool_tx *tx, struct fs_node *n)
 {
 	uint64_t txg = pool_tx_txg(tx);

@@ -24,6 +24,7 @@ emit_entry(const struct listing *l, struct fs_dirent *e)
 	struct fs_attr a;
 	if (l->plus && fs_node_get(fs_node_ds(l->dir), e->object, e->generation, &n) == 0) {
 		fs_getattr(n, &a);
+		node_seen_in(n, l->dir);
 		e->attr = &a;
 	}
 	bool more = l->emit(l->arg, e);

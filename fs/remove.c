@@ -70,8 +70,11 @@ remove_apply(struct removal *m, uint64_t key)
 		pool_obj_destroy(op->tx, child->obj);
 	} else {
 		child->ino.nlink--;
+		node_left_dir(child, dir);
 		if (child->ino.parent == fs_node_object(dir)) {
-			child->ino.parent = child->ino.parent_gen = 0;
+			child->ino.parent =
+			    atomic_load_explicit(&child->parent_seen, memory_order_relaxed);
+			child->ino.parent_gen = 0;
 		}
 		fs_op_touch(op, child, false);
 		node_store(op->tx, child);

@@ -155,6 +155,7 @@ apply_inodes(struct renaming *m)
 			node_store(op->tx, m->target);
 		}
 	}
+	node_left_dir(m->child, m->from_dir);
 	m->child->ino.parent = fs_node_object(m->to_dir);
 	m->child->ino.parent_gen = fs_node_generation(m->to_dir);
 	fs_op_touch(op, m->child, false);

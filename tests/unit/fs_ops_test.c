@@ -530,6 +530,49 @@ test_rename(void)
 
 /* ---- handles (B25) ---- */
 
+/* For exports of sub-directories: what is below what, also for files of several names. */
+static bool
+below(struct fs_node *n, struct fs_node *top)
+{
+	bool is = false;
+	UNIT_CHECK(fs_node_is_below(n, fs_node_object(top), &is) == 0);
+	return is;
+}
+
+static void
+below_run(void *arg)
+{
+	(void)arg;
+	struct rig r;
+	struct fs_node *found;
+	rig_open(&r);
+	struct fs_node *a = make(r.root, "a", FS_DIR), *b = make(r.root, "b", FS_DIR);
+	struct fs_node *sub = make(a, "sub", FS_DIR), *f = make(sub, "f", FS_REG);
+	UNIT_CHECK(below(f, f) && below(f, sub) && below(f, a) && below(f, r.root) && !below(f, b));
+	UNIT_CHECK(below(a, a) && !below(a, sub) && below(sub, a));
+	UNIT_CHECK(rig_link(f, b, "g") == 0);
+	UNIT_CHECK(rig_lookup(b, "g", &found) == 0);
+	fs_node_put(found);
+	UNIT_CHECK(below(f, a) && below(f, b));
+	UNIT_CHECK(rig_remove(sub, "f") == 0);
+	UNIT_CHECK(!below(f, a) && below(f, b));
+	UNIT_CHECK(rig_rename(b, "g", a, "h") == 0);
+	UNIT_CHECK(below(f, a) && !below(f, b));
+	UNIT_CHECK(rig_rename(r.root, "a", b, "a") == 0);
+	UNIT_CHECK(below(f, b) && below(sub, b) && !below(b, a));
+	fs_node_put(a);
+	fs_node_put(b);
+	fs_node_put(sub);
+	fs_node_put(f);
+	rig_close(&r);
+}
+
+static void
+test_below(void)
+{
+	run_in_sim(below_run);
+}
+
 static void
 handles_run(void *arg)
 {
@@ -596,6 +639,7 @@ main(int argc, char **argv)
 	    {"symbolic links", test_symlinks},
 	    {"rename of everything onto everything", test_rename},
 	    {"handles", test_handles},
+	    {"what is below what", test_below},
 	};
 	bug_set_deliberate(getenv("AGATE_BUGS"));
 	return unit_main("fs_ops", tests, ARRAY_LEN(tests), argc, argv);
