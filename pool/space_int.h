@@ -145,6 +145,8 @@ struct space {
 	uint32_t seg_count, fold_next;
 };
 
+#define MAP_IO_BYTES ((uint64_t)1 << 20) /* of a map at once */
+
 /* ---- record lists ---- */
 int rec_list_reserve(struct rec_list *l, uint32_t more) WARN_UNUSED;
 struct space_rec *rec_list_push(struct rec_list *l); /* NULL: no memory */

@@ -1,0 +1,130 @@
+/*
+ * space_commit.c - what follows a commit: space that was freed becomes allocatable when nobody can
+ * ask for its contents any more.
+ *
+ * The frees of txg N are a batch. It belongs to the epoch that was current when N was committed:
+ * who entered in that epoch or before may have found a block there. It is released when N + 2 is
+ * committed (the two roots before the newest need what they reach) and all those have left.
+ */
+#include "pool/pool_int.h"
+#include "pool/space_int.h"
+
+static void
+range_release(struct space *s, struct space_seg *seg, const struct space_range *r)
+{
+	uint32_t granule = s->sets[seg->set].granule;
+
+	if (seg->state == SEG_LOADED) {
+		bits_clear(
+		    seg->bits, (uint32_t)((r->sector - seg->start) / granule), r->asize / granule);
+		seg->run_max = (unsigned)(seg->sectors / granule);
+	}
+	atomic_fetch_sub(&seg->used, r->asize);
+	atomic_fetch_sub(&s->sets[seg->set].used, r->asize);
+	atomic_fetch_sub(&s->used, r->asize);
+	atomic_fetch_sub(&s->deferred, r->asize);
+}
+
+/* All ranges of a segment at once: a loader sees either none or all of the batch as free. */
+static void
+batch_release(struct space *s, const struct space_batch *b)
+{
+	for (uint32_t i = 0; i < b->count;) {
+		struct space_seg *seg = space_seg_of(s, b->ranges[i].set, b->ranges[i].sector);
+
+		spin_lock(&seg->lock);
+		while (
+		    i < b->count && space_seg_of(s, b->ranges[i].set, b->ranges[i].sector) == seg) {
+			range_release(s, seg, &b->ranges[i++]);
+		}
+		seg->released_txg = b->txg;
+		seg->change++;
+		spin_unlock(&seg->lock);
+		fiber_maybe_yield();
+	}
+}
+
+static bool
+epoch_is_empty(const struct space *s, uint64_t epoch)
+{
+	for (uint32_t i = 0; i < s->core_count; i++) {
+		if (atomic_load(&s->cores[i].readers[epoch % SPACE_EPOCH_SLOTS]) != 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The batch of txg belongs to the readers that have entered until now. */
+static void
+epoch_advance(struct space *s, uint64_t txg)
+{
+	list_for_each(l, &s->batches)
+	{
+		struct space_batch *b = list_entry(l, struct space_batch, link);
+
+		if (!b->committed && b->txg <= txg) {
+			b->committed = true;
+			b->epoch = s->epoch;
+		}
+	}
+	while (s->epoch_oldest < s->epoch && epoch_is_empty(s, s->epoch_oldest)) {
+		s->epoch_oldest++;
+	}
+	/* a slot may not be shared by two epochs: while old readers linger, the epoch stands */
+	if (s->epoch + 1 - s->epoch_oldest < SPACE_EPOCH_SLOTS) {
+		atomic_fetch_add(&s->epoch, 1);
+	}
+	while (s->epoch_oldest < s->epoch && epoch_is_empty(s, s->epoch_oldest)) {
+		s->epoch_oldest++;
+	}
+}
+
+static bool
+batch_is_due(const struct space *s, const struct space_batch *b, uint64_t committed_txg)
+{
+	if (DELIBERATE_BUG("pool-early-reuse")) {
+		return true;
+	}
+	return b->txg + 2 <= committed_txg &&
+	       (b->epoch < s->epoch_oldest || DELIBERATE_BUG("pool-reuse-under-reader"));
+}
+
+void
+space_committed(struct space *s, uint64_t txg)
+{
+	uint64_t meta = atomic_exchange(&s->txg_meta[txg % SPACE_TXG_SLOTS], 0);
+
+	rec_list_free(&s->written);
+	s->meta_worst = MAX(s->meta_worst, meta);
+	spin_lock(&s->root_lock);
+	s->root = s->p->ub.root;
+	spin_unlock(&s->root_lock);
+	epoch_advance(s, txg);
+	list_for_each_safe(l, tmp, &s->batches)
+	{
+		struct space_batch *b = list_entry(l, struct space_batch, link);
+
+		if (!batch_is_due(s, b, txg)) {
+			break;
+		}
+		batch_release(s, b);
+		s->released_txg = b->txg;
+		list_remove(&b->link);
+		mem_free(b->ranges);
+		mem_free(b);
+	}
+	for (uint32_t i = 0; i < s->seg_count; i++) {
+		struct space_seg *seg = s->segs_all[i];
+
+		if (seg->folded_txg != seg->folding_txg) {
+			spin_lock(&seg->lock);
+			seg->folded_txg = seg->folding_txg;
+			seg->change++;
+			spin_unlock(&seg->lock);
+		}
+		if (seg->pending.count > 0) {
+			seg_trim(s, seg);
+		}
+	}
+}
