@@ -154,6 +154,7 @@ addr_read(struct dump_pool *p, const struct dump_addr *a, uint64_t txg, uint32_t
 	if (depth == GANG_DEPTH_MAX) {
 		return -ERR_CORRUPT;
 	}
+	p->gangs++;
 	header = mem_zalloc(SECTOR);
 	if (header == NULL) {
 		return -ENOMEM;

@@ -49,11 +49,11 @@ void out_guid(FILE *to, const uint8_t guid[GUID_LEN]);
 void out_hex(FILE *to, const uint8_t *bytes, size_t len);
 void out_hexdump(FILE *to, const uint8_t *bytes, size_t len);
 void out_time(FILE *to, int64_t sec, uint32_t nsec);
-/* A complaint on stderr; remembered for the exit status. */
+/* A complaint on stderr; counted, for the exit status. */
 void out_error(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /* Something to know, on stderr. */
 void out_note(const char *fmt, ...) PRINTF_LIKE(1, 2);
-bool out_had_errors(void);
+uint64_t out_error_count(void);
 /* \ooo and \\ back to bytes, in place. */
 void out_unescape(char *text);
 
@@ -149,6 +149,7 @@ struct dump_pool {
 	struct dump_cache *cache;
 	bool verbose;
 	uint64_t repaired; /* blocks that had to be reconstructed or taken from another copy */
+	uint64_t gangs;    /* gang headers read */
 };
 
 /* which: name or guid of the pool, NULL: there is only one. txg 0: the newest root. Says on stderr what is wrong. */

@@ -256,5 +256,5 @@ main(int argc, char **argv)
 	if (fflush(stdout) != 0 || ferror(stdout) != 0) {
 		out_error("writing the output failed");
 	}
-	return status != 0 ? status : out_had_errors();
+	return status != 0 ? status : out_error_count() > 0;
 }

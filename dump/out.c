@@ -8,7 +8,7 @@
 
 #include "dump/dump.h"
 
-static bool had_errors;
+static uint64_t error_count;
 
 void
 out_text(FILE *to, const void *bytes, size_t len)
@@ -117,7 +117,7 @@ out_error(const char *fmt, ...)
 {
 	va_list ap;
 
-	had_errors = true;
+	error_count++;
 	va_start(ap, fmt);
 	say(fmt, ap);
 	va_end(ap);
@@ -133,8 +133,8 @@ out_note(const char *fmt, ...)
 	va_end(ap);
 }
 
-bool
-out_had_errors(void)
+uint64_t
+out_error_count(void)
 {
-	return had_errors;
+	return error_count;
 }
