@@ -29,6 +29,7 @@ struct obj_shard {
 
 struct objects {
 	uint32_t idle_max; /* per shard */
+	struct waitgroup fetches;
 	struct obj_shard shards[SHARDS];
 };
 
@@ -68,6 +69,7 @@ objects_open(struct pool *p)
 	}
 	arena_get_info(&arena);
 	t->idle_max = (uint32_t)MAX(arena.size_bytes / (64 * KIB), (uint64_t)IDLE_MIN) / SHARDS;
+	wg_init(&t->fetches);
 	p->objects = t;
 	for (uint32_t i = 0; i < SHARDS; i++) {
 		struct obj_shard *s = &t->shards[i];
@@ -82,6 +84,12 @@ objects_open(struct pool *p)
 		}
 	}
 	return 0;
+}
+
+struct waitgroup *
+objects_fetches(struct pool *p)
+{
+	return &p->objects->fetches;
 }
 
 /* ---- making and freeing the struct ---- */
@@ -334,6 +342,7 @@ objects_close(struct pool *p)
 	if (t == NULL) {
 		return;
 	}
+	wg_wait(&t->fetches);
 	for (uint32_t i = 0; i < SHARDS; i++) {
 		if (t->shards[i].buckets != NULL) {
 			shard_forget(&t->shards[i], NULL);

@@ -69,6 +69,9 @@ struct pool_obj {
 	uint32_t bucket_count, buf_count;
 	uint32_t range_total;    /* of all live txgs */
 
+	uint64_t read_next;      /* where a sequential reader goes on; a hint */
+	uint64_t read_ahead;     /* blocks before this one have been fetched for him; a hint */
+
 	atomic_uintptr_t owner;
 	void (*drop)(void *owner);
 
@@ -84,9 +87,11 @@ struct pool_obj {
 
 /* ---- object.c: the table of objects ---- */
 int objects_open(struct pool *p) WARN_UNUSED;
-void objects_close(struct pool *p); /* nobody holds anything */
+void objects_close(struct pool *p) MAY_PARK; /* nobody holds anything */
 /* Every object of ds that nobody holds leaves memory (its dataset goes). */
 void objects_forget(struct pool_ds *ds);
+/* Counts fetches that nobody waits for; objects_close does. */
+struct waitgroup *objects_fetches(struct pool *p);
 struct pool_obj *obj_find(struct pool_ds *ds, uint64_t object); /* a reference, or NULL; may be dying or loading */
 /* tx makes o dirty. */
 void obj_dirty(struct pool_tx *tx, struct pool_obj *o);
