@@ -1,0 +1,533 @@
+/*
+ * nvme_ctrl.c - the keeper of a controller: one fiber that waits for something to be wanted of it,
+ * does it, and looks after the controller once a second. States and who moves them: nvme.h.
+ *
+ * A reset: freeze all queue pairs, make sure that the controller is off, take back what was in
+ * flight, start again, thaw. If it doesn't start it is tried once more; then it is dead.
+ */
+#include <stdio.h>
+#include "kernel-bypass/nvme.h"
+
+void
+nvme_want(struct nvme_ctrl *c, uint32_t bits)
+{
+	atomic_fetch_or(&c->want, bits);
+	struct fiber *keeper = atomic_load(&c->keeper);
+	if (keeper != NULL) {
+		fiber_wake(keeper);
+	}
+}
+
+static enum nvme_state
+state_of(struct nvme_ctrl *c)
+{
+	return (enum nvme_state)atomic_load(&c->state);
+}
+
+/* ---- all reactors ---- */
+
+static void
+qpair_msg(struct rt_msg *m)
+{
+	struct nvme_qpair *qp = container_of(m, struct nvme_qpair, msg);
+	struct waitgroup *round = &qp->ctrl->round;
+
+	qp->msg_fn(qp);
+	wg_done(round);
+}
+
+void
+nvme_qpairs_each(struct nvme_ctrl *c, void (*fn)(struct nvme_qpair *qp))
+{
+	wg_add(&c->round, c->qp_count);
+	for (unsigned i = 0; i < c->qp_count; i++) {
+		c->qps[i].msg_fn = fn;
+		c->qps[i].msg.fn = qpair_msg;
+		rt_post(i, &c->qps[i].msg);
+	}
+	wg_wait(&c->round);
+}
+
+/* ---- reset and death ---- */
+
+static void
+ctrl_die(struct nvme_ctrl *c, bool quiet, const char *why)
+{
+	log_error("nvme_dead device=%s serial=%s reason=\"%s\" dma=%s", c->dev->name, c->id.serial,
+	    why, quiet ? "stopped" : "unknown");
+	atomic_store(&c->state, NVME_DEAD);
+	nvme_drives_gone(c);
+	nvme_qpairs_each(c, quiet ? nvme_qpair_kill : nvme_qpair_abandon);
+}
+
+/* Too many lately? Notes this one. */
+static bool
+resets_exhausted(struct nvme_ctrl *c)
+{
+	uint64_t now_ns = rt_now_ns();
+	uint64_t *oldest = &c->reset_ns[c->resets % NVME_RESETS_MAX];
+	bool too_many = c->resets >= NVME_RESETS_MAX && now_ns - *oldest < NVME_RESETS_NS;
+
+	*oldest = now_ns;
+	c->resets++;
+	return too_many;
+}
+
+static void
+ctrl_reset(struct nvme_ctrl *c)
+{
+	log_warn("nvme_reset device=%s serial=%s", c->dev->name, c->id.serial);
+	c->count.resets++;
+	atomic_store(&c->state, NVME_RESETTING);
+	nvme_qpairs_each(c, nvme_qpair_freeze);
+	int off = nvme_quiesce(c);
+	if (off != 0 || nvme_is_absent(c)) {
+		ctrl_die(c, off == 0, off == 0 ? "it is not there" : "it can't be stopped");
+		return;
+	}
+	nvme_qpairs_each(c, nvme_qpair_reclaim);
+	if (resets_exhausted(c)) {
+		ctrl_die(c, true, "too many resets");
+		return;
+	}
+	int err = nvme_run_start(c);
+	if (err != 0 && err != -ERR_GONE) {
+		err = nvme_run_start(c);
+	}
+	if (err != 0) {
+		const char *why = c->why;
+		ctrl_die(c, nvme_quiesce(c) == 0, why);
+		return;
+	}
+	nvme_drives_check(c);
+	/* those who wanted one more meanwhile meant the time before */
+	atomic_fetch_and(&c->want, ~NVME_WANT_RESET);
+	atomic_store(&c->state, NVME_LIVE);
+	nvme_qpairs_each(c, nvme_qpair_thaw);
+}
+
+/* ---- what is wanted ---- */
+
+static void
+ctrl_aborts(struct nvme_ctrl *c)
+{
+	for (unsigned q = 0; q < c->qp_count; q++) {
+		struct nvme_qpair *qp = &c->qps[q];
+		for (unsigned w = 0; w < ARRAY_LEN(qp->abort_bits); w++) {
+			uint64_t bits = atomic_exchange(&qp->abort_bits[w], 0);
+			for (; bits != 0 && state_of(c) == NVME_LIVE; bits &= bits - 1) {
+				unsigned i = w * 64 + (unsigned)__builtin_ctzll(bits);
+				nvme_admin_abort(c, qp->id, atomic_load(&qp->slots[i].cid));
+			}
+		}
+	}
+}
+
+static int
+health_errors(struct nvme_ctrl *c, struct kb_health *h)
+{
+	unsigned count = NVS_PAGE_BYTES / sizeof(struct nvs_log_error);
+
+	int err = nvme_admin_log(c, NVS_LOG_ERROR, (uint32_t)sizeof(struct nvs_log_error));
+	if (err != 0) {
+		return err == -EIO ? 0 : err; /* refused: then it has no such log */
+	}
+	for (unsigned i = 0; i < count; i++) {
+		struct nvs_log_error e;
+		memcpy(&e, c->admin.page + i * sizeof(e), sizeof(e));
+		if (le64_get(e.count) == 0) {
+			break;
+		}
+		if (i == 0) {
+			h->last_error_status = NVS_STATUS_CODE(le16_get(e.status));
+			h->last_error_lba = le64_get(e.lba);
+		}
+		h->errors_logged++;
+	}
+	return 0;
+}
+
+static int
+health_firmware(struct nvme_ctrl *c, struct kb_health *h)
+{
+	struct nvs_log_firmware fw;
+
+	snprintf(h->firmware, sizeof(h->firmware), "%s", c->id.firmware);
+	int err = nvme_admin_log(c, NVS_LOG_FIRMWARE, sizeof(fw));
+	if (err != 0) {
+		return err == -EIO ? 0 : err;
+	}
+	memcpy(&fw, c->admin.page, sizeof(fw));
+	unsigned next = fw.active >> 4 & 7u;
+	h->firmware_pending = next != 0 && next != (fw.active & 7u);
+	return 0;
+}
+
+static void
+ctrl_health(struct nvme_ctrl *c)
+{
+	struct kb_health h = {0};
+	int err = state_of(c) == NVME_LIVE ? 0 : -ERR_GONE;
+
+	if (err == 0) {
+		err = nvme_admin_log(c, NVS_LOG_HEALTH, sizeof(struct nvs_log_health));
+	}
+	if (err == 0) {
+		nvme_decode_health((const struct nvs_log_health *)(const void *)c->admin.page, &h);
+		err = health_errors(c, &h);
+	}
+	if (err == 0) {
+		err = health_firmware(c, &h);
+	}
+	if (err == -ETIMEDOUT) {
+		nvme_want(c, NVME_WANT_RESET);
+	}
+	c->health = h;
+	c->health_err = err;
+	wg_done(&c->health_done);
+}
+
+/* Reading the log lets the controller tell of the next such event. */
+static void
+ctrl_event(struct nvme_ctrl *c)
+{
+	log_notice("nvme_event device=%s serial=%s type=%u info=0x%x", c->dev->name, c->id.serial,
+	    c->event_type, c->event_info);
+	int err = 0;
+	if (c->event_log == NVS_LOG_NS_CHANGED) {
+		err = nvme_admin_log(c, c->event_log, NVS_PAGE_BYTES);
+	} else if (c->event_log != 0) {
+		err = nvme_admin_log(c, c->event_log, 512);
+	}
+	if (err == 0 && c->event_type == NVS_AER_NOTICE &&
+	    c->event_info == NVS_AER_NOTICE_NS_CHANGED) {
+		err = nvme_run_namespaces(c);
+		if (err == 0) {
+			nvme_drives_check(c);
+		}
+	}
+	if (err == -ETIMEDOUT) {
+		nvme_want(c, NVME_WANT_RESET);
+	}
+}
+
+/* Once a second, and whenever something is wanted. */
+static void
+ctrl_look(struct nvme_ctrl *c)
+{
+	uint32_t csts = c->dev->ops->read32(c->dev, NVS_REG_CSTS);
+
+	if (csts == NVS_ALL_ONES32) {
+		ctrl_die(c, true, "it is not there");
+	} else if ((csts & NVS_CSTS_CFS) != 0) {
+		nvme_want(c, NVME_WANT_RESET);
+	} else {
+		nvme_admin_events(c);
+	}
+}
+
+static void
+ctrl_serve(struct nvme_ctrl *c, uint32_t want)
+{
+	if (state_of(c) == NVME_LIVE) {
+		ctrl_look(c);
+	}
+	if ((want & NVME_WANT_RELEASE) != 0 && state_of(c) == NVME_LIVE) {
+		nvme_qpairs_each(c, nvme_qpair_freeze);
+		nvme_shutdown(c);
+		ctrl_die(c, nvme_quiesce(c) == 0, "the kernel wants it back");
+	}
+	if ((want & NVME_WANT_RESET) != 0 && state_of(c) == NVME_LIVE) {
+		ctrl_reset(c);
+	}
+	if ((want & NVME_WANT_ABORTS) != 0 && state_of(c) == NVME_LIVE) {
+		ctrl_aborts(c);
+	}
+	if ((want & NVME_WANT_EVENTS) != 0 && state_of(c) == NVME_LIVE) {
+		ctrl_event(c);
+	}
+	if ((want & NVME_WANT_HEALTH) != 0) {
+		ctrl_health(c);
+	}
+}
+
+/* ---- the keeper ---- */
+
+static void
+ctrl_irq(struct nvme_irq *irq)
+{
+	struct fiber *keeper = atomic_load(&container_of(irq, struct nvme_ctrl, irq)->keeper);
+
+	if (keeper != NULL) {
+		fiber_wake(keeper);
+	}
+}
+
+static void
+ctrl_release_irq(struct nvme_irq *irq)
+{
+	nvme_want(container_of(irq, struct nvme_ctrl, release_irq), NVME_WANT_RELEASE);
+}
+
+static void
+ctrl_irqs_open(struct nvme_ctrl *c)
+{
+	struct nvme_dev *dev = c->dev;
+
+	c->irq.fn = ctrl_irq;
+	c->release_irq.fn = ctrl_release_irq;
+	/* without them the keeper still looks once a second */
+	c->irq_is_open = dev->vectors > 0 && dev->ops->irq_open(dev, 0, &c->irq) == 0;
+	c->release_is_open = dev->ops->irq_open(dev, NVME_VECTOR_RELEASE, &c->release_irq) == 0;
+	if (c->irq_is_open) {
+		dev->ops->irq_pass(dev, 0, true);
+	}
+	nvme_qpairs_each(c, nvme_qpair_irq_open);
+}
+
+static void
+ctrl_irqs_close(struct nvme_ctrl *c)
+{
+	nvme_qpairs_each(c, nvme_qpair_irq_close);
+	if (c->irq_is_open) {
+		c->dev->ops->irq_close(c->dev, 0);
+	}
+	if (c->release_is_open) {
+		c->dev->ops->irq_close(c->dev, NVME_VECTOR_RELEASE);
+	}
+}
+
+static void
+keeper_loop(struct nvme_ctrl *c)
+{
+	uint32_t want = 0;
+
+	while ((want & NVME_WANT_STOP) == 0) {
+		/* what came while something else was waited for has used up its wake */
+		if (atomic_load(&c->want) == 0) {
+			(void)fiber_park_until(rt_now_ns() + NVME_HEARTBEAT_NS);
+		}
+		want = atomic_exchange(&c->want, 0);
+		ctrl_serve(c, want);
+	}
+}
+
+static void
+ctrl_free_run(void *arg)
+{
+	struct nvme_ctrl *c = arg;
+	struct nvme_dev *dev = c->dev;
+
+	for (unsigned i = 0; c->qps != NULL && i < c->qp_count; i++) {
+		if (c->qps[i].dma.va != NULL) {
+			dev->ops->dma_free(dev, &c->qps[i].dma);
+		}
+	}
+	if (c->admin.dma.va != NULL) {
+		dev->ops->dma_free(dev, &c->admin.dma);
+	}
+	dev->ops->close(dev);
+}
+
+static void
+ctrl_free(struct nvme_ctrl *c)
+{
+	offload(ctrl_free_run, c);
+	mem_free(c->qps);
+	mem_free(c);
+}
+
+/* The last lane learns of the end on its own reactor. */
+static void
+ctrl_stop(struct nvme_ctrl *c)
+{
+	struct rt_msg *stop = c->stop_msg;
+	unsigned reactor = c->stop_reactor;
+
+	atomic_store(&c->keeper, NULL);
+	if (state_of(c) == NVME_LIVE) {
+		nvme_shutdown(c);
+		nvme_qpairs_each(c, nvme_qpair_freeze);
+	}
+	int off = nvme_quiesce(c);
+	nvme_qpairs_each(c, off == 0 ? nvme_qpair_kill : nvme_qpair_abandon);
+	ctrl_irqs_close(c);
+	atomic_store(&c->state, NVME_STOPPED);
+	if (off == 0) {
+		ctrl_free(c);
+	} /* else: its memory stays, since it may still write to it */
+	if (stop != NULL) {
+		rt_post(reactor, stop);
+	}
+}
+
+static void
+keeper_main(void *arg)
+{
+	struct nvme_ctrl *c = arg;
+
+	atomic_store(&c->keeper, fiber_self());
+	ctrl_irqs_open(c);
+	int err = nvme_run_start(c);
+	if (err != 0 && err != -ERR_GONE && err != -ENOSPC && err != -EINVAL) {
+		err = nvme_run_start(c);
+	}
+	atomic_store(&c->state, err == 0 ? NVME_LIVE : NVME_DEAD);
+	if (err == 0) {
+		nvme_qpairs_each(c, nvme_qpair_thaw);
+	}
+	c->open_err = err;
+	wg_done(&c->opened);
+	keeper_loop(c);
+	ctrl_stop(c);
+}
+
+/* ---- open and close ---- */
+
+static void
+qpair_set_up(struct nvme_ctrl *c, unsigned i)
+{
+	struct nvme_qpair *qp = &c->qps[i];
+	volatile uint8_t *bells = c->dev->doorbells;
+	size_t sq_bytes = ALIGN_UP(c->entries * sizeof(struct nvs_sqe), (size_t)NVS_PAGE_BYTES);
+	size_t cq_bytes = ALIGN_UP(c->entries * sizeof(struct nvs_cqe), (size_t)NVS_PAGE_BYTES);
+
+	qp->ctrl = c;
+	qp->reactor = i;
+	qp->id = (uint16_t)(i + 1);
+	qp->entries = c->entries;
+	qp->sq = (struct nvs_sqe *)(void *)qp->dma.va;
+	qp->cq = (volatile struct nvs_cqe *)(volatile void *)(qp->dma.va + sq_bytes);
+	qp->lists = qp->dma.va + sq_bytes + cq_bytes;
+	qp->sq_iova = qp->dma.iova;
+	qp->cq_iova = qp->dma.iova + sq_bytes;
+	qp->lists_iova = qp->cq_iova + cq_bytes;
+	qp->sq_bell_off = NVS_REG_DOORBELLS + 2u * qp->id * c->stride;
+	qp->cq_bell_off = qp->sq_bell_off + c->stride;
+	if (bells != NULL && (2u * qp->id + 2) * c->stride <= c->dev->doorbell_bytes) {
+		bells += 2u * qp->id * c->stride;
+		qp->sq_bell = (volatile uint32_t *)(volatile void *)bells;
+		qp->cq_bell = (volatile uint32_t *)(volatile void *)(bells + c->stride);
+	}
+	nvme_qpair_init(qp);
+}
+
+/* Blocking: memory is mapped. */
+static void
+ctrl_alloc_run(void *arg)
+{
+	struct nvme_ctrl *c = arg;
+	const struct nvme_dev_ops *ops = c->dev->ops;
+	size_t len = ALIGN_UP(c->entries * sizeof(struct nvs_sqe), (size_t)NVS_PAGE_BYTES) +
+		     ALIGN_UP(c->entries * sizeof(struct nvs_cqe), (size_t)NVS_PAGE_BYTES) +
+		     ALIGN_UP((size_t)c->entries * NVME_LIST_BYTES, (size_t)NVS_PAGE_BYTES);
+
+	c->open_err = ops->dma_alloc(c->dev, 3 * NVS_PAGE_BYTES, &c->admin.dma);
+	for (unsigned i = 0; c->open_err == 0 && i < c->qp_count; i++) {
+		c->open_err = ops->dma_alloc(c->dev, len, &c->qps[i].dma);
+	}
+}
+
+static int
+ctrl_set_up(struct nvme_ctrl *c)
+{
+	c->cap = c->dev->ops->read64(c->dev, NVS_REG_CAP);
+	if (c->cap == UINT64_MAX) {
+		return -ERR_GONE;
+	}
+	c->quirks = nvme_quirks(c->dev->vendor, c->dev->device);
+	c->ready_ms = (NVS_CAP_TO(c->cap) + 1) * 500;
+	c->stride = 4u << NVS_CAP_DSTRD(c->cap);
+	c->entries = MIN(NVS_CAP_MQES(c->cap) + 1, NVME_ENTRIES);
+	c->entries = MAX(c->entries, 2u);
+	c->qps = mem_zalloc_array(c->qp_count, sizeof(*c->qps));
+	if (c->qps == NULL) {
+		return -ENOMEM;
+	}
+	offload(ctrl_alloc_run, c);
+	if (c->open_err != 0) {
+		return c->open_err;
+	}
+	c->admin.sq = (struct nvs_sqe *)(void *)c->admin.dma.va;
+	c->admin.cq =
+	    (volatile struct nvs_cqe *)(volatile void *)(c->admin.dma.va + NVS_PAGE_BYTES);
+	c->admin.data = c->admin.dma.va + (size_t)2 * NVS_PAGE_BYTES;
+	c->admin.data_iova = c->admin.dma.iova + (uint64_t)2 * NVS_PAGE_BYTES;
+	for (unsigned i = 0; i < c->qp_count; i++) {
+		qpair_set_up(c, i);
+	}
+	return 0;
+}
+
+static void
+dev_close_run(void *arg)
+{
+	struct nvme_dev *dev = arg;
+
+	dev->ops->close(dev);
+}
+
+int
+nvme_ctrl_open(struct nvme_dev *dev, struct nvme_ctrl **out)
+{
+	struct nvme_ctrl *c = mem_zalloc(sizeof(*c));
+
+	if (c == NULL) {
+		offload(dev_close_run, dev);
+		return -ENOMEM;
+	}
+	c->dev = dev;
+	c->home = rt_reactor_self();
+	c->qp_count = rt_reactor_count();
+	wg_init(&c->round);
+	wg_init(&c->opened);
+	wg_init(&c->health_done);
+	mutex_init(&c->health_lock, RANK_KB);
+	spin_init(&c->guard);
+	list_init(&c->drives);
+	int err = ctrl_set_up(c);
+	if (err != 0) {
+		ctrl_free(c);
+		return err;
+	}
+	wg_add(&c->opened, 1);
+	fiber_spawn_wait(c->home, FIBER_REQUEST, "nvme-keeper", keeper_main, c);
+	wg_wait(&c->opened);
+	err = c->open_err;
+	if (err != 0) {
+		nvme_ctrl_close(c);
+		return err;
+	}
+	*out = c;
+	return 0;
+}
+
+struct close_wait {
+	struct rt_msg msg;
+	struct waitgroup done;
+};
+
+static void
+close_done(struct rt_msg *m)
+{
+	wg_done(&container_of(m, struct close_wait, msg)->done);
+}
+
+void
+nvme_ctrl_close(struct nvme_ctrl *c)
+{
+	struct close_wait w = {.msg.fn = close_done};
+
+	wg_init(&w.done);
+	wg_add(&w.done, 1);
+	nvme_ctrl_stop_then(c, &w.msg);
+	wg_wait(&w.done);
+}
+
+void
+nvme_ctrl_stop_then(struct nvme_ctrl *c, struct rt_msg *then)
+{
+	c->stop_msg = then;
+	c->stop_reactor = rt_reactor_self();
+	nvme_want(c, NVME_WANT_STOP);
+}

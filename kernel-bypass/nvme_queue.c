@@ -1,0 +1,394 @@
+/*
+ * nvme_queue.c - the I/O queue pair of one reactor: requests become commands, completions end them.
+ * States of a slot and the invariants are told in nvme.h.
+ *
+ * A request is sent as one or more commands, as many as are free; what is left of it stays at the
+ * head of the waiting list. It ends when nothing of it is flying and all has been sent, or
+ * something has failed. The doorbell is rung once per turn of the reactor, for all that was
+ * written.
+ *
+ * Polling and sleeping: while commands are out the poller is on the reactor. It asks for turns
+ * until nothing has come for NVME_POLL_NS; then it lets the interrupt through, and the reactor may
+ * sleep. After NVME_IRQ_EVENTS completions the interrupt is held back again. Letting through and
+ * holding back are system calls; a queue that is kept busy never makes one.
+ */
+#include "kernel-bypass/nvme.h"
+
+static struct nvme_drive *
+drive_of(const struct nvme_req *nr)
+{
+	return container_of(nr->req.lane->drive, struct nvme_drive, drive);
+}
+
+/* ---- doorbells ---- */
+
+static void
+bell_ring(struct nvme_qpair *qp, volatile uint32_t *bell, uint32_t off, uint32_t value)
+{
+	/* what the controller will fetch must be in memory first */
+	atomic_thread_fence(memory_order_release);
+	if (bell != NULL) {
+		*bell = htole32(value);
+	} else {
+		qp->ctrl->dev->ops->write32(qp->ctrl->dev, off, value);
+	}
+}
+
+static void
+qpair_ring(struct nvme_qpair *qp)
+{
+	if (qp->sq_rung != qp->sq_tail) {
+		qp->sq_rung = qp->sq_tail;
+		bell_ring(qp, qp->sq_bell, qp->sq_bell_off, qp->sq_tail);
+	}
+}
+
+/* ---- the end of a request ---- */
+
+void
+nvme_req_begin(struct nvme_req *nr)
+{
+	memset(&nr->at, 0, sizeof(nr->at));
+	nr->flying = 0;
+	nr->status = 0;
+	nr->flush_sent = false;
+	nr->stop = false;
+	nr->retry = false;
+}
+
+/* Nothing of it is flying and no more will be sent. */
+static void
+req_end(struct nvme_qpair *qp, struct nvme_req *nr)
+{
+	list_remove(&nr->wait_link);
+	if (nr->retry && nr->req.io != NULL && nr->tries < NVME_TRIES_MAX && !qp->dead) {
+		nr->tries++;
+		nvme_req_begin(nr);
+		list_push_back(&qp->delayed, &nr->wait_link);
+		nvme_qpair_arm(qp, rt_now_ns() + NVME_RETRY_NS);
+		return;
+	}
+	kb_req_complete(&nr->req, nr->status);
+}
+
+static void
+req_fail(struct nvme_req *nr, int status, bool retry)
+{
+	if (nr->status == 0) {
+		nr->status = status;
+		nr->retry = retry;
+	}
+	nr->stop = true;
+}
+
+/* ---- commands ---- */
+
+static struct nvme_slot *
+slot_take(struct nvme_qpair *qp, struct nvme_req *nr, unsigned *out_index)
+{
+	unsigned i = qp->free[--qp->free_count];
+	struct nvme_slot *s = &qp->slots[i];
+
+	qp->generation = (uint16_t)((qp->generation + 1) & 0xff);
+	s->req = nr;
+	s->expired_ns = 0;
+	atomic_store_explicit(&s->cid, (uint16_t)(qp->generation << 8 | i), memory_order_relaxed);
+	qp->busy_count++;
+	*out_index = i;
+	return s;
+}
+
+void
+nvme_slot_give(struct nvme_qpair *qp, unsigned i)
+{
+	struct nvme_slot *s = &qp->slots[i];
+
+	qp->expired_count -= s->expired_ns != 0;
+	s->expired_ns = 0;
+	s->req = NULL;
+	qp->busy_count--;
+	qp->free[qp->free_count++] = (uint8_t)i;
+}
+
+static int64_t
+fill_data(struct nvme_qpair *qp, struct nvme_req *nr, unsigned slot, struct nvs_sqe *sqe)
+{
+	const struct nvme_drive *d = drive_of(nr);
+	const struct nvme_dev *dev = qp->ctrl->dev;
+	uint64_t off = nr->req.off_bytes + nr->at.done_bytes;
+	uint64_t left = nr->req.len_bytes - nr->at.done_bytes;
+	struct nvme_map_in in = {
+	    .iov = nr->req.iov,
+	    .seg_count = nr->req.seg_count,
+	    .arena_va = dev->arena_va,
+	    .arena_bytes = dev->arena_bytes,
+	    .arena_iova = dev->arena_iova,
+	    .limit_bytes = (uint32_t)MIN(left, (uint64_t)d->limit_bytes),
+	    .block_bytes = 1u << d->ns.block_shift,
+	    .list = qp->lists + slot * NVME_LIST_BYTES,
+	    .list_iova = qp->lists_iova + slot * NVME_LIST_BYTES,
+	};
+
+	if (d->ns.boundary_bytes != 0) {
+		uint64_t to_boundary = d->ns.boundary_bytes - off % d->ns.boundary_bytes;
+		in.limit_bytes = (uint32_t)MIN(in.limit_bytes, to_boundary);
+	}
+	in.sgl = d->sgl && in.limit_bytes > 2 * NVS_PAGE_BYTES;
+	int64_t len = nvme_map(&in, &nr->at, sqe);
+	if (len < 0) {
+		return len;
+	}
+	uint64_t lba = off >> d->ns.block_shift;
+	uint32_t blocks = (uint32_t)(len >> d->ns.block_shift);
+	bool fua = (nr->req.flags & KB_FUA) != 0 && nr->req.op == KB_WRITE && d->flush_needed;
+	sqe->opcode = nr->req.op == KB_WRITE ? NVS_IO_WRITE : NVS_IO_READ;
+	sqe->cdw10 = le32_of((uint32_t)lba);
+	sqe->cdw11 = le32_of((uint32_t)(lba >> 32));
+	sqe->cdw12 = le32_of((blocks - 1) | (fua ? NVS_IO_FUA : 0));
+	return len;
+}
+
+/* All of a discard that one command can tell: ranges of at most 2^32 - 1 blocks. */
+static int64_t
+fill_discard(struct nvme_qpair *qp, struct nvme_req *nr, unsigned slot, struct nvs_sqe *sqe)
+{
+	const struct nvme_drive *d = drive_of(nr);
+	uint8_t *list = qp->lists + slot * NVME_LIST_BYTES;
+	uint64_t lba = (nr->req.off_bytes + nr->at.done_bytes) >> d->ns.block_shift;
+	uint64_t left = (nr->req.len_bytes - nr->at.done_bytes) >> d->ns.block_shift;
+	uint64_t done = 0;
+	uint32_t count = 0;
+
+	while (left > 0 && count < NVME_LIST_BYTES / sizeof(struct nvs_dsm_range)) {
+		uint32_t blocks = (uint32_t)MIN(left, (uint64_t)UINT32_MAX);
+		struct nvs_dsm_range r = {.blocks = le32_of(blocks), .lba = le64_of(lba + done)};
+		memcpy(list + count * sizeof(r), &r, sizeof(r));
+		count++;
+		done += blocks;
+		left -= blocks;
+	}
+	sqe->opcode = NVS_IO_DSM;
+	sqe->dptr.prp[0] = le64_of(qp->lists_iova + slot * NVME_LIST_BYTES);
+	sqe->cdw10 = le32_of(count - 1);
+	sqe->cdw11 = le32_of(NVS_DSM_DEALLOCATE);
+	nr->at.done_bytes += done << d->ns.block_shift;
+	return (int64_t)(done << d->ns.block_shift);
+}
+
+/* One command of the request into the queue. False: it can't be said as a command. */
+static bool
+qpair_send_one(struct nvme_qpair *qp, struct nvme_req *nr)
+{
+	struct nvs_sqe sqe = {.nsid = le32_of(drive_of(nr)->ns.nsid)};
+	int64_t len = 0;
+	unsigned slot;
+
+	struct nvme_slot *s = slot_take(qp, nr, &slot);
+	switch (nr->req.op) {
+	case KB_READ:
+	case KB_WRITE:
+		len = fill_data(qp, nr, slot, &sqe);
+		break;
+	case KB_DISCARD:
+		len = fill_discard(qp, nr, slot, &sqe);
+		break;
+	case KB_FLUSH:
+		sqe.opcode = NVS_IO_FLUSH;
+		nr->flush_sent = true;
+		break;
+	}
+	if (len < 0) {
+		nvme_slot_give(qp, slot);
+		log_error("nvme_bad_request drive=%s error=%s", nr->req.lane->drive->info.path,
+		    err_str((int)len));
+		return false;
+	}
+	sqe.cid = le16_of(atomic_load_explicit(&s->cid, memory_order_relaxed));
+	memcpy(&qp->sq[qp->sq_tail], &sqe, sizeof(sqe));
+	qp->sq_tail = qp->sq_tail + 1 == qp->entries ? 0 : qp->sq_tail + 1;
+	nr->flying++;
+	return true;
+}
+
+static bool
+req_is_sent(const struct nvme_req *nr)
+{
+	return nr->stop || nr->flush_sent ||
+	       (nr->req.op != KB_FLUSH && nr->at.done_bytes == nr->req.len_bytes);
+}
+
+/* Sends of the head of the waiting list what there are slots for. */
+static void
+qpair_send(struct nvme_qpair *qp, struct nvme_req *nr)
+{
+	while (!req_is_sent(nr) && qp->free_count > 0) {
+		if (!qpair_send_one(qp, nr)) {
+			req_fail(nr, -EIO, false);
+		}
+	}
+	if (req_is_sent(nr)) {
+		list_remove(&nr->wait_link);
+		if (nr->flying == 0) {
+			req_end(qp, nr);
+		}
+	}
+}
+
+void
+nvme_qpair_fill(struct nvme_qpair *qp)
+{
+	while (!qp->frozen && qp->free_count > 0 && !list_empty(&qp->waiting)) {
+		qpair_send(qp, list_first(&qp->waiting, struct nvme_req, wait_link));
+	}
+}
+
+/* ---- completions ---- */
+
+/* Something that no working controller does. */
+static void
+qpair_offence(struct nvme_qpair *qp, const char *what, uint32_t value)
+{
+	qp->offences++;
+	qp->offence_count++;
+	if (qp->offences == 1 || qp->offences == NVME_OFFENCES_MAX) {
+		log_warn("nvme_offence device=%s queue=%u what=%s value=0x%x", qp->ctrl->dev->name,
+		    qp->id, what, value);
+	}
+	if (qp->offences == NVME_OFFENCES_MAX) {
+		nvme_want(qp->ctrl, NVME_WANT_RESET);
+	}
+}
+
+static void
+qpair_command_done(struct nvme_qpair *qp, struct nvme_req *nr, uint32_t raw_status)
+{
+	uint32_t code = NVS_STATUS_CODE(raw_status);
+
+	nr->flying--;
+	if (unlikely(code != NVS_SC_OK)) {
+		int err = nvme_status_errno(code);
+		req_fail(nr, err, nvme_status_retry(raw_status));
+		if (nr->req.io != NULL) {
+			log_debug("nvme_status drive=%s op=%d code=0x%x text=\"%s\"",
+			    nr->req.lane->drive->info.path, (int)nr->req.op, code,
+			    nvme_status_text(code));
+		}
+		if (err == -ERR_GONE) {
+			kb_drive_set_gone(nr->req.lane->drive);
+		}
+	}
+	if (nr->flying == 0 && req_is_sent(nr)) {
+		req_end(qp, nr);
+	}
+}
+
+static void
+qpair_completion(struct nvme_qpair *qp, const struct nvs_cqe *cqe)
+{
+	uint16_t cid = le16_get(cqe->cid);
+	unsigned i = cid & 0xff;
+
+	if (unlikely(le16_get(cqe->sqid) != qp->id || le16_get(cqe->sqhd) >= qp->entries)) {
+		qpair_offence(qp, "queue", le16_get(cqe->sqid) << 16 | le16_get(cqe->sqhd));
+		return;
+	}
+	if (unlikely(i >= qp->entries || qp->slots[i].req == NULL ||
+		     atomic_load_explicit(&qp->slots[i].cid, memory_order_relaxed) != cid)) {
+		qpair_offence(qp, "command", cid);
+		return;
+	}
+	struct nvme_req *nr = qp->slots[i].req;
+	nvme_slot_give(qp, i);
+	qpair_command_done(qp, nr, le16_get(cqe->status));
+}
+
+/* At most a queue's worth, so that a controller that never stops answering doesn't keep us. */
+unsigned
+nvme_qpair_reap(struct nvme_qpair *qp, bool ring)
+{
+	unsigned count = 0;
+
+	while (count < qp->entries) {
+		volatile struct nvs_cqe *e = &qp->cq[qp->cq_head];
+		uint16_t status = le16toh(*(volatile uint16_t *)(volatile void *)&e->status);
+		struct nvs_cqe copy;
+		if (NVS_STATUS_PHASE(status) != qp->phase) {
+			break;
+		}
+		atomic_thread_fence(memory_order_acquire);
+		memcpy(&copy, (const void *)(uintptr_t)e, sizeof(copy));
+		copy.status = le16_of(status);
+		qp->cq_head++;
+		if (qp->cq_head == qp->entries) {
+			qp->cq_head = 0;
+			qp->phase ^= 1;
+		}
+		count++;
+		qpair_completion(qp, &copy);
+	}
+	if (count > 0 && ring) {
+		bell_ring(qp, qp->cq_bell, qp->cq_bell_off, qp->cq_head);
+	}
+	return count;
+}
+
+/* ---- polling and sleeping ---- */
+
+static void
+qpair_irq_pass(struct nvme_qpair *qp, bool on)
+{
+	qp->irq_on = on;
+	qp->irq_events = 0;
+	qp->ctrl->dev->ops->irq_pass(qp->ctrl->dev, qp->vector, on);
+}
+
+static void
+qpair_saw(struct nvme_qpair *qp, unsigned events)
+{
+	qp->event_ns = rt_now_ns();
+	qp->irq_events += events;
+	if (qp->irq_on && qp->irq_events > NVME_IRQ_EVENTS) {
+		qpair_irq_pass(qp, false);
+	}
+}
+
+unsigned
+nvme_qpair_poll(struct rt_poller *p)
+{
+	struct nvme_qpair *qp = container_of(p, struct nvme_qpair, poller);
+
+	qpair_ring(qp);
+	unsigned events = nvme_qpair_reap(qp, true);
+	if (events > 0) {
+		nvme_qpair_fill(qp);
+		qpair_ring(qp);
+		qpair_saw(qp, events);
+	} else if (qp->busy_count == 0 && (list_empty(&qp->waiting) || qp->frozen)) {
+		rt_poller_remove(p);
+	} else if (qp->irq_is_open && !qp->irq_on && rt_now_ns() - qp->event_ns >= NVME_POLL_NS) {
+		qpair_irq_pass(qp, true);
+	}
+	return events;
+}
+
+bool
+nvme_qpair_wants_poll(struct rt_poller *p)
+{
+	struct nvme_qpair *qp = container_of(p, struct nvme_qpair, poller);
+
+	return qp->sq_rung != qp->sq_tail || (!qp->irq_is_open && qp->busy_count > 0) ||
+	       rt_now_ns() - qp->event_ns < NVME_POLL_NS;
+}
+
+void
+nvme_qpair_irq(struct nvme_irq *irq)
+{
+	struct nvme_qpair *qp = container_of(irq, struct nvme_qpair, irq);
+	unsigned events = nvme_qpair_reap(qp, true);
+
+	if (events > 0) {
+		nvme_qpair_fill(qp);
+		qpair_ring(qp);
+		qpair_saw(qp, events);
+	}
+}
