@@ -242,7 +242,8 @@ block_free(struct pool *p, uint64_t txg, const struct bp *bp)
 	}
 	for (uint32_t i = 0; i < copies; i++) {
 		if (bp_addr_is_gang(&bp->addr[i])) {
-			sectors += gang_free_children(p, txg, &bp->addr[i]);
+			sectors += gang_free_children(
+			    p, txg, &bp->addr[i], le64_get(bp->phys_birth));
 		}
 	}
 	key = block_cache_key(p, bp);

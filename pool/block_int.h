@@ -35,16 +35,21 @@ struct gang_source {
 };
 int gang_write(struct pool *p, uint64_t txg, const struct gang_source *src, enum space_class cls, uint64_t avoid_sets,
     struct bp_addr *out_addr, uint64_t *out_sectors) WARN_UNUSED MAY_PARK;
-/* Reads what the gang at a stands for into *buf (len bytes); the caller verifies the whole. */
-int gang_read(struct pool *p, const struct bp_addr *a, struct iobuf *buf, uint32_t off_bytes, uint32_t len_bytes) WARN_UNUSED MAY_PARK;
-/* A validated header in a buffer of its own. */
-int gang_header_read(struct pool *p, const struct bp_addr *a, struct iobuf **out) WARN_UNUSED MAY_PARK;
-/* Frees the children of the gang at a (not its header). Returns their sectors. */
-uint64_t gang_free_children(struct pool *p, uint64_t txg, const struct bp_addr *a) MAY_PARK;
+/* Reads what the gang at a, written in txg birth, stands for into *buf (len bytes); the caller verifies the whole. */
+int gang_read(struct pool *p, const struct bp_addr *a, uint64_t birth, struct iobuf *buf, uint32_t len_bytes) WARN_UNUSED MAY_PARK;
+/* A validated header in a buffer of its own: this pool's, of this place and of txg birth (phys_birth of the bp that holds a). */
+int gang_header_read(struct pool *p, const struct bp_addr *a, uint64_t birth, struct iobuf **out) WARN_UNUSED MAY_PARK;
+/* Frees, in txg, the children of the gang at a (not its header). Returns their sectors. */
+uint64_t gang_free_children(struct pool *p, uint64_t txg, const struct bp_addr *a, uint64_t birth) MAY_PARK;
 
-/* One address, verified by kind and cksum over the first stored bytes. */
-int block_read_addr(struct pool *p, const struct bp_addr *a, struct iobuf **buf, uint32_t len_bytes, uint32_t stored_bytes, enum bp_cksum kind,
-    const uint8_t *cksum) WARN_UNUSED MAY_PARK;
+/* What must be at an address: cksum is over the first stored bytes of len (whole sectors). */
+struct block_want {
+	uint32_t len_bytes, stored_bytes;
+	enum bp_cksum kind;
+	const uint8_t *cksum;
+	uint64_t birth; /* phys_birth */
+};
+int block_read_addr(struct pool *p, const struct bp_addr *a, const struct block_want *want, struct iobuf **buf) WARN_UNUSED MAY_PARK;
 bool block_cksum_ok(enum bp_cksum kind, const void *data, uint32_t len, const uint8_t *want);
 
 #endif

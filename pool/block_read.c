@@ -35,25 +35,25 @@ verify_stored(void *arg, const uint8_t *data, uint32_t len)
 }
 
 int
-block_read_addr(struct pool *p, const struct bp_addr *a, struct iobuf **buf, uint32_t len_bytes,
-    uint32_t stored_bytes, enum bp_cksum kind, const uint8_t *cksum)
+block_read_addr(
+    struct pool *p, const struct bp_addr *a, const struct block_want *want, struct iobuf **buf)
 {
-	struct verify_arg v = {kind, stored_bytes, cksum};
+	struct verify_arg v = {want->kind, want->stored_bytes, want->cksum};
 	struct raidz_report report = {0};
 	int err;
 
 	if (bp_addr_is_gang(a)) {
-		err = gang_read(p, a, *buf, 0, len_bytes);
+		err = gang_read(p, a, want->birth, *buf, want->len_bytes);
 		if (err != 0) {
 			return err;
 		}
-		return verify_stored(&v, (*buf)->data, len_bytes) ? 0 : -ERR_CKSUM;
+		return verify_stored(&v, (*buf)->data, want->len_bytes) ? 0 : -ERR_CKSUM;
 	}
 	if (DELIBERATE_BUG("pool-read-unverified")) {
 		v.kind = BP_CKSUM_NONE;
 		v.want = (const uint8_t[32]){0};
 	}
-	err = raidz_read(p->v.sets[bp_addr_set(a)].rg, bp_addr_sector(a), len_bytes, buf, 0,
+	err = raidz_read(p->v.sets[bp_addr_set(a)].rg, bp_addr_sector(a), want->len_bytes, buf, 0,
 	    verify_stored, &v, &report);
 	vdev_count_report(&p->v, bp_addr_set(a), &report);
 	return err;
@@ -79,13 +79,14 @@ static int
 stored_read(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struct iobuf **buf)
 {
 	uint32_t len = ALIGN_UP(prop->stored_bytes, SECTOR_BYTES);
+	struct block_want want = {
+	    len, prop->stored_bytes, prop->cksum, bp->cksum, le64_get(bp->phys_birth)};
 	uint32_t copies = bp_copies(bp);
 	uint32_t bad = 0;
 	int err = -EIO;
 
 	for (uint32_t i = 0; i < copies; i++) {
-		int one = block_read_addr(
-		    p, &bp->addr[i], buf, len, prop->stored_bytes, prop->cksum, bp->cksum);
+		int one = block_read_addr(p, &bp->addr[i], &want, buf);
 
 		if (one == 0) {
 			memset((*buf)->data + prop->stored_bytes, 0, len - prop->stored_bytes);
@@ -113,34 +114,51 @@ read_embedded(struct pool *p, const struct bp *bp, const struct bp_prop *prop, s
 	return codec_expand(p->codec, prop->compress, payload, len, buf->data, prop->logical_bytes);
 }
 
+/* Both buffers are taken at once: readers that each hold one could wait for each other for ever. */
 static int
-read_compressed(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struct iobuf *buf)
+read_compressed(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struct iobuf **out)
 {
-	struct iobuf *stored;
-	int err = iobuf_alloc(ALIGN_UP(prop->stored_bytes, SECTOR_BYTES), ARENA_CACHE, &stored);
+	const uint32_t len[2] = {prop->logical_bytes, ALIGN_UP(prop->stored_bytes, SECTOR_BYTES)};
+	struct iobuf *buf[2];
+	int err = iobuf_alloc_many(len, 2, ARENA_CACHE, buf);
 
 	if (err != 0) {
 		return err;
 	}
-	err = stored_read(p, bp, prop, &stored);
+	err = stored_read(p, bp, prop, &buf[1]);
 	if (err == 0) {
-		err = codec_expand(p->codec, prop->compress, stored->data, prop->stored_bytes,
-		    buf->data, prop->logical_bytes);
+		err = codec_expand(p->codec, prop->compress, buf[1]->data, prop->stored_bytes,
+		    buf[0]->data, prop->logical_bytes);
 	}
-	iobuf_unref(stored);
-	return err;
+	iobuf_unref(buf[1]);
+	if (err != 0) {
+		iobuf_unref(buf[0]);
+		return err;
+	}
+	*out = buf[0];
+	return 0;
 }
 
 static int
-read_into(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struct iobuf **buf)
+read_into(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struct iobuf **out)
 {
-	if (prop->embedded) {
-		return read_embedded(p, bp, prop, *buf);
+	struct iobuf *buf;
+	int err;
+
+	if (!prop->embedded && prop->stored_bytes < prop->logical_bytes) {
+		return read_compressed(p, bp, prop, out);
 	}
-	if (prop->stored_bytes < prop->logical_bytes) {
-		return read_compressed(p, bp, prop, *buf);
+	err = iobuf_alloc(prop->logical_bytes, ARENA_CACHE, &buf);
+	if (err != 0) {
+		return err;
 	}
-	return stored_read(p, bp, prop, buf);
+	err = prop->embedded ? read_embedded(p, bp, prop, buf) : stored_read(p, bp, prop, &buf);
+	if (err != 0) {
+		iobuf_unref(buf);
+		return err;
+	}
+	*out = buf;
+	return 0;
 }
 
 /* Is more of a set gone than it tolerates? Then the data isn't lost, it is away. */
@@ -205,13 +223,8 @@ block_read(struct pool *p, const struct bp *bp, uint32_t flags, struct iobuf **o
 	if (err != 0) {
 		goto count;
 	}
-	err = iobuf_alloc(prop.logical_bytes, ARENA_CACHE, &buf);
-	if (err != 0) {
-		return err;
-	}
 	err = read_error(p, bp, read_into(p, bp, &prop, &buf));
 	if (err != 0) {
-		iobuf_unref(buf);
 		goto count;
 	}
 	if (!prop.embedded && (flags & BLOCK_READ_NOCACHE) == 0) {

@@ -134,7 +134,7 @@ prep_unplace(struct pool *p, uint64_t txg, struct prep *s)
 		if (bp_addr_is_gang(a)) {
 			struct bp header = {.addr = {*a}};
 
-			(void)gang_free_children(p, txg, a);
+			(void)gang_free_children(p, txg, a, txg);
 			space_free(p->space, txg, &header);
 		} else {
 			space_unalloc(p->space, a);

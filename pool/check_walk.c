@@ -50,12 +50,12 @@ claim_push(struct check *c, const struct claim *claim)
 }
 
 static uint64_t
-claim_gang(struct check *c, const struct bp_addr *a, bool claim)
+claim_gang(struct check *c, const struct bp_addr *a, uint64_t birth, bool claim)
 {
 	const struct gang_header *h;
 	struct iobuf *buf;
 	uint64_t sectors = 0;
-	int err = gang_header_read(c->p, a, &buf);
+	int err = gang_header_read(c->p, a, birth, &buf);
 
 	if (err != 0) {
 		check_problem(c, "%s: gang header at set %u sector %" PRIu64 " can't be read: %s",
@@ -99,7 +99,7 @@ check_claim(struct check *c, const struct bp *bp, const struct bp_prop *prop, bo
 			one.type = OBJ_GANG;
 			one.psize = SECTOR_BYTES / BP_SIZE_UNIT - 1;
 			one.cksum_kind = UINT8_MAX;
-			sectors += claim_gang(c, a, claim);
+			sectors += claim_gang(c, a, one.birth, claim);
 		}
 		if (claim) {
 			claim_push(c, &one);

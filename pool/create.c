@@ -84,6 +84,7 @@ pool_alloc(const char *host_name, uint64_t host_id)
 		return NULL;
 	}
 	mutex_init(&p->config_lock, RANK_POOL_CONFIG);
+	mutex_init(&p->gang_lock, RANK_POOL_CACHE);
 	p->host_id = host_id;
 	(void)snprintf(
 	    p->host_name, sizeof(p->host_name), "%s", host_name != NULL ? host_name : "");

@@ -176,6 +176,8 @@ gang_write_depth(struct pool *p, uint64_t txg, const struct gang_source *src, en
 	h->txg = le64_of(txg);
 	h->len_bytes = le32_of(src->len_bytes);
 	h->pool_guid = p->v.pool_guid;
+	h->own_sector = le64_of(bp_addr_sector(&e.addr));
+	h->own_set = le16_of(bp_addr_set(&e.addr));
 	header_cksum(h, &h->cksum);
 	err = extent_write_recorded(p, txg, &e);
 	if (err != 0) {
@@ -202,8 +204,12 @@ gang_write(struct pool *p, uint64_t txg, const struct gang_source *src, enum spa
 
 /* ---- reading ---- */
 
+/* A header that was meant for another place, or that an acknowledged write never replaced, is valid
+ * in itself; its children may belong to somebody else by now. */
 struct header_want {
 	const struct pool *p;
+	const struct bp_addr *addr;
+	uint64_t birth;
 };
 
 static bool
@@ -219,15 +225,19 @@ header_ok(void *arg, const uint8_t *data, uint32_t len)
 	if (memcmp(&h->pool_guid, &want->p->v.pool_guid, sizeof(h->pool_guid)) != 0) {
 		return false;
 	}
+	if (le64_get(h->txg) != want->birth || le16_get(h->own_set) != bp_addr_set(want->addr) ||
+	    le64_get(h->own_sector) != bp_addr_sector(want->addr)) {
+		return false;
+	}
 	header_cksum(h, &sum);
 	return memcmp(&sum, &h->cksum, sizeof(sum)) == 0;
 }
 
 /* A validated header in a buffer of its own. */
 int
-gang_header_read(struct pool *p, const struct bp_addr *a, struct iobuf **out)
+gang_header_read(struct pool *p, const struct bp_addr *a, uint64_t birth, struct iobuf **out)
 {
-	struct header_want want = {p};
+	struct header_want want = {p, a, birth};
 	struct raidz_report report = {0};
 	const struct gang_header *h;
 	struct iobuf *buf;
@@ -237,7 +247,7 @@ gang_header_read(struct pool *p, const struct bp_addr *a, struct iobuf **out)
 	if (bp_addr_set(a) >= p->v.set_count) {
 		return -ERR_CORRUPT;
 	}
-	err = iobuf_alloc(SECTOR_BYTES, ARENA_CACHE, &buf);
+	err = iobuf_alloc(SECTOR_BYTES, ARENA_REPAIR, &buf);
 	if (err != 0) {
 		return err;
 	}
@@ -272,16 +282,29 @@ fail:
 	return err;
 }
 
+static int gang_read_locked(struct pool *p, const struct bp_addr *a, uint64_t birth,
+    struct iobuf *buf, uint32_t off_bytes, uint32_t len_bytes);
+
 static int
 child_read(struct pool *p, const struct bp *child, struct iobuf *buf, uint32_t off, uint32_t len)
 {
+	struct block_want want = {
+	    len, len, BP_CKSUM_XXH3, child->cksum, le64_get(child->phys_birth)};
 	struct iobuf *piece;
-	int err = iobuf_alloc(len, ARENA_CACHE, &piece);
+	int err;
 
+	if (bp_addr_is_gang(&child->addr[0])) {
+		err = gang_read_locked(p, &child->addr[0], want.birth, buf, off, len);
+		if (err != 0) {
+			return err;
+		}
+		return block_cksum_ok(want.kind, buf->data + off, len, want.cksum) ? 0 : -ERR_CKSUM;
+	}
+	err = iobuf_alloc(len, ARENA_REPAIR, &piece);
 	if (err != 0) {
 		return err;
 	}
-	err = block_read_addr(p, &child->addr[0], &piece, len, len, BP_CKSUM_XXH3, child->cksum);
+	err = block_read_addr(p, &child->addr[0], &want, &piece);
 	if (err == 0) {
 		memcpy(buf->data + off, piece->data, len);
 	}
@@ -289,14 +312,14 @@ child_read(struct pool *p, const struct bp *child, struct iobuf *buf, uint32_t o
 	return err;
 }
 
-int
-gang_read(struct pool *p, const struct bp_addr *a, struct iobuf *buf, uint32_t off_bytes,
-    uint32_t len_bytes)
+static int
+gang_read_locked(struct pool *p, const struct bp_addr *a, uint64_t birth, struct iobuf *buf,
+    uint32_t off_bytes, uint32_t len_bytes)
 {
 	const struct gang_header *h;
 	struct iobuf *hbuf;
 	uint32_t done = 0;
-	int err = gang_header_read(p, a, &hbuf);
+	int err = gang_header_read(p, a, birth, &hbuf);
 
 	if (err != 0) {
 		return err;
@@ -319,13 +342,27 @@ gang_read(struct pool *p, const struct bp_addr *a, struct iobuf *buf, uint32_t o
 	return err;
 }
 
+/* The reader holds a buffer of the cache already and needs more: they come from the repair reserve,
+ * for one gang at a time, so that gangs don't wait for each other's. */
+int
+gang_read(
+    struct pool *p, const struct bp_addr *a, uint64_t birth, struct iobuf *buf, uint32_t len_bytes)
+{
+	int err;
+
+	mutex_lock(&p->gang_lock);
+	err = gang_read_locked(p, a, birth, buf, 0, len_bytes);
+	mutex_unlock(&p->gang_lock);
+	return err;
+}
+
 uint64_t
-gang_free_children(struct pool *p, uint64_t txg, const struct bp_addr *a)
+gang_free_children(struct pool *p, uint64_t txg, const struct bp_addr *a, uint64_t birth)
 {
 	const struct gang_header *h;
 	struct iobuf *hbuf;
 	uint64_t sectors = 0;
-	int err = gang_header_read(p, a, &hbuf);
+	int err = gang_header_read(p, a, birth, &hbuf);
 
 	if (err != 0) {
 		log_error("gang_leaked pool=%s set=%u sector=%llu err=%s", p->name, bp_addr_set(a),

@@ -366,7 +366,9 @@ struct gang_header {
 	struct le32 child_count; /* 0x010 */
 	struct le32 len_bytes;  /* 0x014 of the whole */
 	struct guid pool_guid;  /* 0x018 */
-	uint8_t spare[0x80 - 0x28]; /* 0x028 */
+	struct le64 own_sector; /* 0x028 set sector of this header */
+	struct le16 own_set;    /* 0x030 */
+	uint8_t spare[0x80 - 0x32]; /* 0x032 zero */
 	struct bp child[GANG_CHILDREN_MAX]; /* 0x080 in order; may be gangs themselves */
 	uint8_t spare2[4096 - 0x80 - 30 * 128 - 16];
 	struct self_cksum cksum; /* 0xff0 */

@@ -34,6 +34,7 @@ struct pool {
 	char name[POOL_NAME_MAX + 1];
 	uint64_t timeline, host_id;
 	char host_name[64];
+	struct mutex gang_lock;    /* one gang is read at a time: it takes several buffers of a reserve */
 	bool readonly;
 	atomic_bool suspended;     /* nothing commits until drives return; block.c and sync.c */
 	atomic_bool closing;       /* give up what waits for drives */

@@ -118,6 +118,16 @@ node_cut(struct update *u, uint8_t level, const struct bp *old)
 
 /* ---- one parent ---- */
 
+/* A parent made anew stands for what was one hole: its children are holes of the same birth. */
+static void
+parent_fill(struct bp *bps, uint64_t birth)
+{
+	for (uint32_t c = 0; c < INDIRECT_BYTES / sizeof(*bps); c++) {
+		bp_set_hole(&bps[c], birth);
+	}
+}
+
+
 /* Old contents of parent `index` at `level` into bps. */
 static int
 parent_read(struct update *u, uint8_t level, uint64_t index, struct bp *bps)
@@ -126,14 +136,16 @@ parent_read(struct update *u, uint8_t level, uint64_t index, struct bp *bps)
 	struct bp bp;
 	int err;
 
-	memset(bps, 0, INDIRECT_BYTES);
 	if (level >= u->old.levels) {
+		/* what height the object had before is forgotten: all may have been something until now */
+		parent_fill(bps, u->o->txg);
 		if (level == u->old.levels && index == 0) {
 			bps[0] = u->old.root;
 		}
 		return 0;
 	}
 	if (cut_covers(u, level, index)) {
+		parent_fill(bps, u->o->txg);
 		return 0;
 	}
 	err = sync_tree_lookup(u->p, &u->old, level, index, &bp);
@@ -141,6 +153,7 @@ parent_read(struct update *u, uint8_t level, uint64_t index, struct bp *bps)
 		return err;
 	}
 	if (bp_is_hole(&bp)) {
+		parent_fill(bps, bp_birth(&bp));
 		return 0;
 	}
 	err = sync_block_read(u->p, &bp, &node);
