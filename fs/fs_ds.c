@@ -40,7 +40,10 @@ owner_load(struct fs_ds *ds)
 	struct fs_owner_phys o;
 	pool_ds_owner_get(ds->pds, &o, sizeof(o));
 	uint32_t bits = le32_get(o.hash_bits);
-	if (le64_get(o.magic) != FS_OWNER_MAGIC || le32_get(o.version) != 1 || bits == 0 ||
+	if (le64_get(o.magic) == FS_OWNER_MAGIC && le32_get(o.version) != 1) {
+		return -ERR_FEATURE;
+	}
+	if (le64_get(o.magic) != FS_OWNER_MAGIC || bits == 0 ||
 	    bits > DIR_HASH_BITS) {
 		return -ERR_CORRUPT;
 	}

@@ -45,7 +45,9 @@ struct inode_phys {
 	struct le64 dir_entries;     /* 0x90 "." and ".." not counted */
 	struct le32 dir_probe;       /* 0x98 no key is further than this behind its name's hash */
 	uint8_t dir_height;          /* 0x9c levels; 0 = no nodes, 1 = the root is a leaf */
-	uint8_t spare[0xc0 - 0x9d];  /* 0x9d zero */
+	uint8_t spare0[0xa0 - 0x9d]; /* 0x9d zero */
+	struct le64 xattr_object;    /* 0xa0 extended attributes; 0 = none (none are written yet) */
+	uint8_t spare[0xc0 - 0xa8];  /* 0xa8 zero */
 };
 #define INODE_LOGGED_BYTES 0x78u
 STATIC_ASSERT(sizeof(struct inode_phys) == OBJECT_BONUS_BYTES);

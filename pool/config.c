@@ -165,6 +165,9 @@ set_decode(const struct config_set *raw, uint64_t ring_bytes, uint32_t index, st
 	    .segment_sectors = le64_get(raw->segment_sectors),
 	    .segment_count = le64_get(raw->segment_count),
 	};
+	if (le32_get(raw->flags) != 0) {
+		return -ERR_FEATURE;
+	}
 	return set_is_sane(out, ring_bytes, index) ? 0 : -ERR_CORRUPT;
 }
 

@@ -98,7 +98,7 @@ ds_load_root(struct pool_ds *ds, const struct bp *root)
 	r = (const struct objset_phys *)(const void *)buf->data;
 	if (le64_get(r->magic) != OBJSET_MAGIC || r->table.type != OBJ_TABLE ||
 	    le32_get(r->table.block_bytes) != OBJECT_TABLE_BLOCK_BYTES ||
-	    le64_get(r->next_object) == 0 ||
+	    le64_get(r->next_object) == 0 || le64_get(r->guid) != ds->guid ||
 	    !tree_is_valid(ds->p, &r->table.data, r->table.levels)) {
 		iobuf_unref(buf);
 		return -ERR_CORRUPT;
@@ -116,6 +116,7 @@ ds_load_root(struct pool_ds *ds, const struct bp *root)
 	atomic_store(&ds->data_bytes, le64_get(r->data_bytes));
 	ds->unlinked_object = le64_get(r->unlinked);
 	ds->dying_count = le64_get(r->dying_count);
+	ds->last_generation = le64_get(r->last_generation);
 	ds->open.root_object = le64_get(r->root_object);
 	memcpy(ds->open.owner, r->owner, sizeof(ds->open.owner));
 	iobuf_unref(buf);
@@ -173,6 +174,9 @@ phys_decode(const struct dataset_phys *phys, struct pool_ds *ds)
 	    le64_get(phys->props_bytes) > PROPS_BYTES_MAX ||
 	    memchr(name, 0, sizeof(phys->name)) == NULL || strchr(name, '/') != NULL) {
 		return -ERR_CORRUPT;
+	}
+	if (le64_get(phys->flags) >> DATASET_FLAGS_INCOMPAT_SHIFT != 0) {
+		return -ERR_FEATURE;
 	}
 	ds->guid = le64_get(phys->guid);
 	atomic_store(&ds->incarnation, le64_get(phys->incarnation));

@@ -209,7 +209,8 @@ job_push(struct log_job *job, const struct bp *bp, enum map_op op)
 		    .txg = job->txg,
 		    .set = bp_addr_set(&bp->addr[i]),
 		    .asize = (uint16_t)bp_addr_asize(&bp->addr[i]),
-		    .psize = 0,
+		    /* the stored size, by which the columns are found again (resilver) */
+		    .psize = op == MAP_ALLOC ? (uint16_t)le64_get(bp->prop) : 0,
 		    .op = (uint8_t)op,
 		    .cksum_kind = BP_CKSUM_NONE,
 		};

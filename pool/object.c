@@ -361,6 +361,9 @@ slot_is_valid(struct pool *p, const struct object_slot *slot)
 {
 	uint32_t bb = le32_get(slot->block_bytes);
 
+	if ((slot->flags & ~OBJECT_INLINE) != 0) {
+		return false;
+	}
 	if (bb < SECTOR_BYTES || bb > RAIDZ_BLOCK_BYTES_MAX || (bb & (bb - 1)) != 0) {
 		return false;
 	}

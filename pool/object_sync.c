@@ -558,12 +558,14 @@ root_fill(struct ds_job *d, struct objset_phys *r)
 	r->txg = le64_of(d->txg);
 	spin_lock(&ds->number_lock);
 	r->next_object = le64_of(ds->next_object);
+	r->last_generation = le64_of(ds->last_generation);
 	spin_unlock(&ds->number_lock);
 	r->object_count = le64_of(atomic_load(&ds->object_count));
 	r->used_sectors = le64_of(atomic_load(&ds->used_sectors));
 	r->data_bytes = le64_of(atomic_load(&ds->data_bytes));
 	r->unlinked = le64_of(ds->unlinked_object);
 	r->dying_count = le64_of(ds->dying_count);
+	r->guid = le64_of(ds->guid);
 	r->table.type = OBJ_TABLE;
 	r->table.levels = ds->table.levels;
 	r->table.block_bytes = le32_of(OBJECT_TABLE_BLOCK_BYTES);

@@ -220,7 +220,9 @@ struct objset_phys {
 	struct le64 unlinked;      /* 0x030 OBJ_UNLINKED object (OBJSET_OBJECT_UNLINKED); 0 = none yet */
 	struct le64 root_object;   /* 0x038 the owner's: fs root directory */
 	struct le64 dying_count;   /* 0x040 entries in it */
-	uint8_t spare[0x200 - 0x48]; /* 0x048 zero */
+	struct le64 last_generation; /* 0x048 highest generation given out here */
+	struct le64 guid;          /* 0x050 of the dataset; 0: the MOS */
+	uint8_t spare[0x200 - 0x58]; /* 0x058 zero */
 	struct object_slot table;  /* 0x200 the object table as an object */
 	uint8_t owner[512];        /* 0x400 the owner's (fs): opaque here */
 	uint8_t spare2[4096 - 0x600]; /* 0x600 zero */
@@ -271,6 +273,8 @@ struct blob_entry {
 STATIC_ASSERT(sizeof(struct blob_entry) == 128);
 
 /* ---- a dataset: block 0 of its OBJ_DATASET object; properties behind it ---- */
+/* Dataset flags: unknown bits 0..31 may be ignored; with an unknown bit 32..63 the dataset can't be opened. */
+#define DATASET_FLAGS_INCOMPAT_SHIFT 32
 #define DATASET_MAGIC 0x5345534154474131ull
 #define DATASET_BLOCK_BYTES 16384u
 #define DATASET_PROPS_OFF 0x1000u
@@ -352,7 +356,7 @@ struct segment_entry {
 	struct le64 spare2;       /* 0x18 zero */
 };
 STATIC_ASSERT(sizeof(struct segment_entry) == 32);
-#define SEGMENT_TABLE_BYTES ((uint64_t)1 << 20)
+#define SEGMENT_TABLE_BYTES ((uint64_t)16 << 20) /* 524,288 segments: 2 PiB on a mirror */
 #define SEGMENT_MAP_BYTES_MAX ((uint64_t)64 << 20)
 #define SEGMENT_MAP_OFF(i) (SEGMENT_TABLE_BYTES + (uint64_t)(i)*SEGMENT_MAP_BYTES_MAX)
 /* A map is an array of map_record, op MAP_ALLOC, sorted by sector, no overlaps. */
