@@ -1,11 +1,9 @@
 /*
- * nfstree.c - trees and odd things over NFS, through libnfs.
- *
- *   nfstree URL copy DIR SUB       copies a local tree to SUB of the export: directories, files,
- * symbolic links, modes nfstree URL compare DIR SUB    the two are the same, in both directions;
- * every byte is read nfstree URL names SUB          names of every kind nfstree URL sparse SUB a 5
- * GB file that is mostly hole nfstree URL bigdir SUB COUNT   a directory of COUNT entries, listed
- * completely, exactly once each nfstree URL mkdirs SUB         directories named on standard input
+ * nfstree.c - trees and odd things over NFS, through libnfs; see usage. copy and compare take
+ * directories, files, symbolic links and their types; compare reads every byte and looks in both
+ * directions. names: of every kind. sparse: a 5 GB file that is mostly hole. bigdir: a directory of
+ * COUNT entries is listed completely, exactly once each. mkdirs: directories named on standard
+ * input.
  *
  * Exit: 0 all is as it should be; else 1, with a sentence.
  */
@@ -20,6 +18,12 @@
 #define IO_BYTES (1u << 20)
 #define CREATORS 4u
 
+static const char usage[] = "usage: nfstree URL copy DIR SUB\n"
+			    "       nfstree URL compare DIR SUB\n"
+			    "       nfstree URL names SUB\n"
+			    "       nfstree URL sparse SUB\n"
+			    "       nfstree URL bigdir SUB COUNT\n"
+			    "       nfstree URL mkdirs SUB";
 static struct nfs_context *nfs;
 static const char *nfs_url_text;
 static uint64_t file_count, byte_count;
@@ -505,8 +509,7 @@ int
 main(int argc, char **argv)
 {
 	if (argc < 4) {
-		die("usage: nfstree URL copy DIR SUB | compare DIR SUB | names SUB | sparse SUB | "
-		    "bigdir SUB COUNT | mkdirs SUB");
+		die("%s", usage);
 	}
 	nfs_url_text = argv[1];
 	nfs = client_mount(argv[1]);
@@ -528,7 +531,7 @@ main(int argc, char **argv)
 	} else if (strcmp(argv[2], "mkdirs") == 0 && argc == 4) {
 		mkdirs(argv[3]);
 	} else {
-		die("nfstree: wrong arguments");
+		die("%s", usage);
 	}
 	nfs_destroy_context(nfs);
 	return EXIT_SUCCESS;
