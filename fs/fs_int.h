@@ -86,6 +86,7 @@ struct fs_inode {
 	uint8_t verf[8];
 	uint64_t dir_root, dir_free, dir_blocks, dir_entries;
 	uint32_t dir_probe, dir_height;
+	uint64_t xattr_object; /* kept as it is */
 };
 int inode_decode(const void *bonus, enum object_type obj_type, struct fs_inode *out) WARN_UNUSED;
 void inode_encode(const struct fs_inode *ino, void *bonus);

@@ -74,7 +74,8 @@ inode_decode(const void *bonus, enum object_type obj_type, struct fs_inode *out)
 	    .dir_blocks = le64_get(p->dir_blocks),
 	    .dir_entries = le64_get(p->dir_entries),
 	    .dir_probe = le32_get(p->dir_probe),
-	    .dir_height = p->dir_height};
+	    .dir_height = p->dir_height,
+	    .xattr_object = le64_get(p->xattr_object)};
 	memcpy(i.verf, p->verf, sizeof(i.verf));
 	if (i.mode > 07777 || i.nlink == 0 || i.nlink > FS_LINKS_MAX || i.size > FS_SIZE_MAX ||
 	    !times_valid(&i) || !tree_valid(&i)) {
@@ -114,7 +115,8 @@ inode_encode(const struct fs_inode *i, void *bonus)
 	    .dir_blocks = le64_of(i->dir_blocks),
 	    .dir_entries = le64_of(i->dir_entries),
 	    .dir_probe = le32_of(i->dir_probe),
-	    .dir_height = (uint8_t)i->dir_height};
+	    .dir_height = (uint8_t)i->dir_height,
+	    .xattr_object = le64_of(i->xattr_object)};
 	memcpy(p.verf, i->verf, sizeof(p.verf));
 	memcpy(bonus, &p, sizeof(p));
 }
