@@ -224,6 +224,7 @@ struct dump_slot {
 };
 struct dump_objset {
 	uint64_t txg, next_object, object_count, used_sectors, data_bytes, unlinked, dying_count, root_object;
+	uint64_t guid; /* of the dataset; 0: the MOS */
 	uint8_t owner[512];
 	struct dump_slot table;
 };

@@ -167,6 +167,7 @@ objset_decode(const uint8_t *raw, uint32_t set_count, struct dump_objset *os)
 	    .unlinked = b64(raw, 0x30),
 	    .root_object = b64(raw, 0x38),
 	    .dying_count = b64(raw, 0x40),
+	    .guid = b64(raw, 0x50),
 	};
 	memcpy(os->owner, raw + 0x400, sizeof(os->owner));
 	why = dump_slot_decode(raw + 0x200, set_count, &os->table);

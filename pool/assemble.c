@@ -123,7 +123,7 @@ config_choose(struct assembly *a, struct vdevs *out)
 
 	while (txg != 0 && err != 0) {
 		err = config_read(a, txg, out);
-		if (err == -ENOMEM) {
+		if (err == -ENOMEM || err == -ERR_FEATURE) {
 			return err;
 		}
 		a->config_txg = txg;
@@ -221,13 +221,7 @@ match_drives(const struct assembly *a, struct vdevs *v, struct pool_import_resul
 static int
 check_features(const struct vdevs *v, bool readonly, struct pool_import_result *result)
 {
-	if ((v->feat_incompat & ~FEATURES_INCOMPAT) != 0) {
-		(void)snprintf(result->why, sizeof(result->why),
-		    "the pool uses on-disk features 0x%llx that this firmware doesn't know; update "
-		    "it first",
-		    (unsigned long long)(v->feat_incompat & ~FEATURES_INCOMPAT));
-		return -ERR_FEATURE;
-	}
+	/* incompatible ones: config_decode */
 	if ((v->feat_rocompat & ~FEATURES_ROCOMPAT) != 0 && !readonly) {
 		(void)snprintf(result->why, sizeof(result->why),
 		    "the pool uses on-disk features 0x%llx that this firmware can't write; import "
@@ -322,8 +316,11 @@ vdev_assemble(
 		err = config_choose(&a, &v);
 		if (err != 0) {
 			(void)snprintf(result->why, sizeof(result->why),
-			    "no drive has a readable configuration that is as new as the newest "
-			    "root");
+			    err == -ERR_FEATURE
+				? "the pool uses on-disk features that this firmware doesn't know; "
+				  "update it first"
+				: "no drive has a readable configuration that is as new as the "
+				  "newest root");
 		}
 	}
 	if (err != 0) {

@@ -265,7 +265,9 @@ header_decode(const void *bytes, uint32_t len, struct vdevs *v, uint32_t *out_si
 	if (len < sizeof(*h) || le64_get(h->magic) != CONFIG_MAGIC) {
 		return -ERR_CORRUPT;
 	}
-	if (le32_get(h->version) != POOL_FORMAT_VERSION) {
+	/* before anything else is judged: a feature may allow what is impossible without it */
+	if (le32_get(h->version) != POOL_FORMAT_VERSION ||
+	    (le64_get(h->feat_incompat) & ~FEATURES_INCOMPAT) != 0) {
 		return -ERR_FEATURE;
 	}
 	v->set_count = le32_get(h->set_count);

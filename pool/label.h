@@ -27,7 +27,7 @@ bool self_cksum_ok(const void *bytes, uint32_t len, uint32_t at);
 int config_encode(const struct vdevs *v, uint64_t config_txg, void *out, uint32_t cap,
     uint32_t *out_len) WARN_UNUSED;
 /* Validates every field and their relations. v: no drives present, no groups. -ERR_CORRUPT,
- * -ERR_FEATURE (version), -ENOMEM. */
+ * -ERR_FEATURE (version, incompatible features, flags), -ENOMEM. */
 int config_decode(const void *bytes, uint32_t len, struct vdevs *out) WARN_UNUSED;
 
 /* Header (and configuration, already at LABEL_CONFIG_OFF of out) of label `index` of drive d. */

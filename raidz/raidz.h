@@ -21,7 +21,7 @@
 #define RAIDZ_PARITY_MAX 3
 #define RAIDZ_BLOCK_BYTES_MAX (1u << 20)
 
-enum raidz_kind { RAIDZ_KIND_PARITY, RAIDZ_KIND_MIRROR };
+enum raidz_kind { RAIDZ_KIND_PARITY = 0, RAIDZ_KIND_MIRROR = 1 }; /* these numbers are on drives (config_set.kind) */
 
 enum raidz_col_state {
 	RAIDZ_COL_ONLINE,  /* read and written */

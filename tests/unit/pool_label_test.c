@@ -172,6 +172,14 @@ run_config(void *arg UNUSED)
 	for (uint32_t cut = 0; cut < len; cut += 13) {
 		CU_ASSERT(config_decode(a, cut, &again) != 0);
 	}
+	/* features of a later firmware are seen before what they may have changed */
+	memcpy(b, a, len);
+	((struct config_header *)(void *)b)->feat_incompat = le64_of(2);
+	((struct config_header *)(void *)b)->set_count = le32_of(1000);
+	CU_ASSERT_EQUAL(config_decode(b, len, &again), -ERR_FEATURE);
+	memcpy(b, a, len);
+	((struct config_set *)(void *)(b + sizeof(struct config_header)))->flags = le32_of(1);
+	CU_ASSERT_EQUAL(config_decode(b, len, &again), -ERR_FEATURE);
 	vdev_free(&v, false);
 	rig_close(&rig);
 }
