@@ -99,6 +99,7 @@ gang_ok(const void *arg, const uint8_t *b, uint32_t len)
 	const struct want_gang *w = arg;
 
 	return len == SECTOR && memcmp(b, "1AGTGANG", 8) == 0 && b64(b, 0x08) == w->txg &&
+	       b64(b, 0x28) == w->addr->sector && b16(b, 0x30) == w->addr->set &&
 	       memcmp(b + 0x18, w->p->config.pool_guid, GUID_LEN) == 0 &&
 	       dump_self_cksum_ok(b, SECTOR, 0xff0);
 }

@@ -22,41 +22,39 @@ struct ring {
 
 /* ---- which ring ---- */
 
+/* A drive that was out for a part of the epoch has a part of the log only. */
 static void
-ring_add(struct ring *r, const struct dump_drive *d)
+ring_add(struct ring *r, const struct dump_member *m)
 {
-	if (d != NULL && r->side_count < SIDES_MAX) {
-		r->side[r->side_count++] = d;
+	bool partial = m->role == ROLE_LOG ? m->dirty_from != 0 : m->ring_stale;
+
+	if (m->drive != NULL && !partial && r->side_count < SIDES_MAX) {
+		r->side[r->side_count++] = m->drive;
 	}
 }
 
-/* Nothing on the drives says which columns of set 0 a ring in the pool uses: any that has the batch
- * will do. */
+/* Which columns of set 0 a ring in the pool has been given isn't written anywhere: any that has the
+ * batch will do. */
 static bool
 ring_find(const struct dump_pool *p, struct ring *r)
 {
 	const struct dump_config *c = &p->config;
+	bool in_pool = memcmp(p->uber.log_guid, c->ring_guid, GUID_LEN) == 0;
 
-	*r = (struct ring){.guid = p->uber.log_guid};
-	if (bytes_are_zero(r->guid, GUID_LEN)) {
-		return false;
-	}
-	if (memcmp(r->guid, c->ring_guid, GUID_LEN) == 0) {
-		r->name = "in the pool";
-		r->bytes = c->ring_bytes;
-		for (uint32_t i = 0; i < c->sets[0].width; i++) {
-			ring_add(r, c->sets[0].column[i]);
-		}
-		return true;
-	}
-	r->name = "on the log drives";
-	r->bytes = c->log_bytes;
+	*r = (struct ring){
+	    .guid = p->uber.log_guid,
+	    .name = in_pool ? "in the pool" : "on the log drives",
+	    .bytes = in_pool ? c->ring_bytes : c->log_bytes,
+	};
 	for (uint32_t i = 0; i < c->member_count; i++) {
-		if (c->members[i].role == ROLE_LOG) {
-			ring_add(r, c->members[i].drive);
+		const struct dump_member *m = &c->members[i];
+
+		if (in_pool ? m->role == ROLE_DATA && m->set == 0 : m->role == ROLE_LOG) {
+			ring_add(r, m);
 		}
 	}
-	return memcmp(r->guid, c->log_guid, GUID_LEN) == 0;
+	return !bytes_are_zero(r->guid, GUID_LEN) &&
+	       (in_pool || memcmp(r->guid, c->log_guid, GUID_LEN) == 0);
 }
 
 /* ---- one batch ---- */

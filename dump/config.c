@@ -9,6 +9,7 @@
 #define MEMBER_SIZE 0x200u
 #define MEMBERS_MAX 960u
 #define LOG_SIDES 4u
+#define MEMBER_RING_STALE 1u
 
 static const char *
 set_decode(const uint8_t *b, struct dump_set *s)
@@ -60,6 +61,7 @@ member_decode(const uint8_t *b, const struct dump_config *c, struct dump_member 
 	    .region_bytes = b64(b, 0x20),
 	    .dirty_from = b64(b, 0x28),
 	    .dirty_to = b64(b, 0x30),
+	    .ring_stale = (b32(b, 0x38) & MEMBER_RING_STALE) != 0,
 	};
 	memcpy(m->guid, b, GUID_LEN);
 	memcpy(m->id, b + 0x80, sizeof(m->id));

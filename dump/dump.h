@@ -120,6 +120,7 @@ struct dump_member {
 	uint8_t guid[GUID_LEN];
 	uint32_t role, set, column, state;
 	uint64_t region_bytes, dirty_from, dirty_to;
+	bool ring_stale; /* lacks some of the in-pool ring */
 	char id[128], path[256];
 	const struct dump_drive *drive; /* NULL: missing */
 };

@@ -25,7 +25,8 @@ dump_fs_open(struct dump_pool *p, const char *dataset, struct dump_fs *out)
 		out_error("dataset %s: its root can't be read: %s", dataset, err_str(err));
 	} else if (out->os.guid != out->ds.guid ||
 		   (out->os.root_object != 0 && memcmp(out->os.owner, "1GAGATFS", 8) != 0)) {
-		out_error("dataset %s: its root isn't that of a file system, or another's", dataset);
+		out_error(
+		    "dataset %s: its root isn't that of a file system, or another's", dataset);
 		err = -ERR_CORRUPT;
 	}
 	return err;
