@@ -21,8 +21,8 @@ struct write_data {
 static bool
 write_waits(const struct fs_ds *ds, enum fs_stable how)
 {
-	return how == FS_UNSTABLE &&
-	       atomic_load_explicit(&ds->sync, memory_order_relaxed) != FS_SYNC_ALWAYS;
+	bool always = atomic_load_explicit(&ds->sync, memory_order_relaxed) == FS_SYNC_ALWAYS;
+	return how == FS_UNSTABLE && (!always || DELIBERATE_BUG("fs-always-as-standard"));
 }
 
 static int
@@ -148,8 +148,8 @@ write_locked(struct fs_op *op, struct fs_node *n, uint64_t off, const struct wri
 	wcc_after(&res->wcc, n);
 	res->attr = res->wcc.after;
 	res->written = w->len;
-	res->stable =
-	    !defer || atomic_load_explicit(&op->ds->sync, memory_order_relaxed) == FS_SYNC_DISABLED;
+	res->stable = !defer || DELIBERATE_BUG("fs-unstable-says-stable") ||
+		      atomic_load_explicit(&op->ds->sync, memory_order_relaxed) == FS_SYNC_DISABLED;
 	write_log(op, n, off, w, defer);
 	return 0;
 }

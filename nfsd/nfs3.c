@@ -361,7 +361,7 @@ nfs3_run(struct request *r)
 	struct nfs3_op op = {.r = r};
 	op.req.reply = nfs3_encode_reply;
 	op.req.reply_arg = &op;
-	if (proc->cached) {
+	if (proc->cached && !DELIBERATE_BUG("nfsd-no-duplicate-cache")) {
 		nfs3_run_cached(&op, proc->run);
 	} else {
 		proc->run(&op);

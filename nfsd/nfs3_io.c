@@ -102,6 +102,9 @@ nfs3_write(struct nfs3_op *op)
 	int err = nfs3_node(op, &fh, true, &node);
 	if (err == 0) {
 		uint32_t take = MIN(len, NFSD_WTMAX);
+		if (DELIBERATE_BUG("nfsd-write-short") && take > 1) {
+			take--;
+		}
 		struct iovec iov = {(void *)(uintptr_t)data, take};
 		err = off > (uint64_t)INT64_MAX - take ? -EFBIG
 						       : fs_write(node, &op->req, off, &iov, 1,

@@ -165,7 +165,9 @@ nfsd_start(const struct nfsd_config *cfg, struct nfsd **out)
 	if (n->cfg.idle_timeout_s == 0) {
 		n->cfg.idle_timeout_s = 600;
 	}
-	rt_random_bytes(n->write_verf, sizeof(n->write_verf));
+	if (!DELIBERATE_BUG("nfsd-verf-constant")) {
+		rt_random_bytes(n->write_verf, sizeof(n->write_verf));
+	}
 	list_init(&n->conns);
 	list_init(&n->pools);
 	spin_init(&n->conns_guard);

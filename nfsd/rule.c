@@ -78,6 +78,9 @@ nfsd_rule_parse(const char *text, struct nfsd_rule *out, char *out_why, size_t w
 	} else {
 		return rule_bad(text, "neither an IPv4 nor an IPv6 address", out_why, why_len);
 	}
+	if (bits == 0) {
+		return rule_bad(text, "write * for everyone", out_why, why_len);
+	}
 	rule.prefix_bits = (uint8_t)bits;
 	rule_mask(&rule);
 	*out = rule;
