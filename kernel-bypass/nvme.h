@@ -270,6 +270,7 @@ enum nvme_state { NVME_STARTING, NVME_LIVE, NVME_RESETTING, NVME_DEAD, NVME_STOP
 #define NVME_WANT_RELEASE 8u
 #define NVME_WANT_HEALTH 16u
 #define NVME_WANT_EVENTS 32u
+#define NVME_WANT_LEAVE 64u /* a drive is being closed */
 
 struct nvme_ctrl {
 	struct nvme_dev *dev;                   /* [c] */
@@ -309,6 +310,9 @@ struct nvme_ctrl {
 	bool irq_is_open, release_is_open; /* [k] */
 	struct rt_msg *stop_msg; /* set with NVME_WANT_STOP: posted when all is given back */
 	unsigned stop_reactor;
+	bool abandoned;           /* [k] DEAD, but it may still reach memory */
+	_Atomic unsigned stuck;   /* [a] commands it will never be asked about again */
+	_Atomic unsigned closing; /* [a] drives whose closing has begun */
 	struct {
 		_Atomic uint64_t resets, aborts, events, offences;
 	} count; /* [a] written by the keeper */
@@ -329,6 +333,8 @@ int nvme_run_namespaces(struct nvme_ctrl *c) WARN_UNUSED MAY_PARK; /* only looks
 /* After it the controller does not touch memory: disabled, reset, cut off or not there. 0, or
  * -EIO: nothing helped. */
 int nvme_quiesce(struct nvme_ctrl *c) WARN_UNUSED MAY_PARK;
+/* The same without asking the controller. */
+int nvme_cut_off(struct nvme_ctrl *c) WARN_UNUSED MAY_PARK;
 void nvme_shutdown(struct nvme_ctrl *c) MAY_PARK;
 bool nvme_is_absent(struct nvme_ctrl *c);
 void nvme_qpairs_each(struct nvme_ctrl *c, void (*fn)(struct nvme_qpair *qp)) MAY_PARK;

@@ -56,6 +56,7 @@ ctrl_die(struct nvme_ctrl *c, bool quiet, const char *why)
 	log_error("nvme_dead device=%s serial=%s reason=\"%s\" dma=%s", c->dev->name, c->id.serial,
 	    why, quiet ? "stopped" : "unknown");
 	atomic_store(&c->state, NVME_DEAD);
+	c->abandoned = !quiet;
 	nvme_drives_gone(c);
 	nvme_qpairs_each(c, quiet ? nvme_qpair_kill : nvme_qpair_abandon);
 }
@@ -108,6 +109,13 @@ ctrl_reset(struct nvme_ctrl *c)
 
 /* ---- what is wanted ---- */
 
+/* One that isn't answered means a reset, which ends the others as well. */
+static bool
+aborts_make_sense(struct nvme_ctrl *c)
+{
+	return state_of(c) == NVME_LIVE && (atomic_load(&c->want) & NVME_WANT_RESET) == 0;
+}
+
 static void
 ctrl_aborts(struct nvme_ctrl *c)
 {
@@ -115,7 +123,7 @@ ctrl_aborts(struct nvme_ctrl *c)
 		struct nvme_qpair *qp = &c->qps[q];
 		for (unsigned w = 0; w < ARRAY_LEN(qp->abort_bits); w++) {
 			uint64_t bits = atomic_exchange(&qp->abort_bits[w], 0);
-			for (; bits != 0 && state_of(c) == NVME_LIVE; bits &= bits - 1) {
+			for (; bits != 0 && aborts_make_sense(c); bits &= bits - 1) {
 				unsigned i = w * 64 + (unsigned)__builtin_ctzll(bits);
 				nvme_admin_abort(c, qp->id, atomic_load(&qp->slots[i].cid));
 			}
@@ -297,7 +305,44 @@ ctrl_irqs_close(struct nvme_ctrl *c)
 	}
 }
 
+/* A controller that could not be stopped, and whose drives are all being closed: a last try. True:
+ * the keeper has nothing left to do, since requests that never end keep the drives for ever. */
+static bool
+keeper_may_leave(struct nvme_ctrl *c)
+{
+	spin_lock(&c->guard);
+	bool all = c->drive_count > 0 && atomic_load(&c->closing) == c->drive_count;
+	spin_unlock(&c->guard);
+	if (!c->abandoned || !all) {
+		return false;
+	}
+	if (nvme_cut_off(c) == 0) {
+		c->abandoned = false;
+		nvme_qpairs_each(c, nvme_qpair_kill);
+		return false;
+	}
+	atomic_store(&c->stuck, 0);
+	nvme_qpairs_each(c, nvme_qpair_abandon);
+	return atomic_load(&c->stuck) > 0;
+}
+
+/* Nothing is given back, since the controller may still write to it. */
 static void
+keeper_leave(struct nvme_ctrl *c)
+{
+	atomic_store(&c->keeper, NULL);
+	ctrl_irqs_close(c);
+	spin_lock(&c->guard);
+	atomic_store(&c->state, NVME_STOPPED);
+	bool asked = (atomic_load(&c->want) & NVME_WANT_STOP) != 0;
+	spin_unlock(&c->guard);
+	if (asked) {
+		rt_post(c->stop_reactor, c->stop_msg);
+	}
+}
+
+/* False: it leaves, and the controller stays as it is. */
+static bool
 keeper_loop(struct nvme_ctrl *c)
 {
 	uint32_t want = 0;
@@ -309,7 +354,12 @@ keeper_loop(struct nvme_ctrl *c)
 		}
 		want = atomic_exchange(&c->want, 0);
 		ctrl_serve(c, want);
+		if (keeper_may_leave(c)) {
+			keeper_leave(c);
+			return false;
+		}
 	}
+	return true;
 }
 
 static void
@@ -341,8 +391,10 @@ ctrl_free(struct nvme_ctrl *c)
 static void
 ctrl_stop(struct nvme_ctrl *c)
 {
+	spin_lock(&c->guard); /* who asked is out of it */
 	struct rt_msg *stop = c->stop_msg;
 	unsigned reactor = c->stop_reactor;
+	spin_unlock(&c->guard);
 
 	atomic_store(&c->keeper, NULL);
 	if (state_of(c) == NVME_LIVE) {
@@ -356,9 +408,7 @@ ctrl_stop(struct nvme_ctrl *c)
 	if (off == 0) {
 		ctrl_free(c);
 	} /* else: its memory stays, since it may still write to it */
-	if (stop != NULL) {
-		rt_post(reactor, stop);
-	}
+	rt_post(reactor, stop);
 }
 
 static void
@@ -378,8 +428,9 @@ keeper_main(void *arg)
 	}
 	c->open_err = err;
 	wg_done(&c->opened);
-	keeper_loop(c);
-	ctrl_stop(c);
+	if (keeper_loop(c)) {
+		ctrl_stop(c);
+	}
 }
 
 /* ---- open and close ---- */
@@ -524,10 +575,19 @@ nvme_ctrl_close(struct nvme_ctrl *c)
 	wg_wait(&w.done);
 }
 
+/* Once the keeper has seen the wish, c may go: it is told, and woken, under the guard. */
 void
 nvme_ctrl_stop_then(struct nvme_ctrl *c, struct rt_msg *then)
 {
+	spin_lock(&c->guard);
+	bool left = state_of(c) == NVME_STOPPED;
 	c->stop_msg = then;
 	c->stop_reactor = rt_reactor_self();
-	nvme_want(c, NVME_WANT_STOP);
+	if (!left) {
+		nvme_want(c, NVME_WANT_STOP);
+	}
+	spin_unlock(&c->guard);
+	if (left) {
+		rt_post(rt_reactor_self(), then);
+	}
 }

@@ -43,6 +43,15 @@ nvme_cancel(struct kb_req *req)
 	return nvme_qpair_cancel(qpair_of(req), container_of(req, struct nvme_req, req));
 }
 
+static void
+nvme_closing(struct kb_drive *d)
+{
+	struct nvme_ctrl *c = nvme_drive_of(d)->ctrl;
+
+	atomic_fetch_add(&c->closing, 1);
+	nvme_want(c, NVME_WANT_LEAVE);
+}
+
 /* On closing: late requests end by a reset of the controller. */
 static void
 nvme_reset(struct kb_lane *lane)
@@ -67,6 +76,7 @@ drive_leave(struct nvme_drive *d)
 	spin_lock(&c->guard);
 	list_remove(&d->link);
 	bool last = --c->drive_count == 0;
+	atomic_fetch_sub(&c->closing, 1);
 	spin_unlock(&c->guard);
 	return last;
 }
@@ -91,6 +101,7 @@ static const struct kb_ops nvme_ops = {
     .req_bytes = sizeof(struct nvme_req),
     .start = nvme_start,
     .cancel = nvme_cancel,
+    .closing = nvme_closing,
     .reset = nvme_reset,
     .lane_stop = nvme_lane_stop,
 };

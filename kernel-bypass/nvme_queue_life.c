@@ -224,6 +224,7 @@ nvme_qpair_abandon(struct nvme_qpair *qp)
 	qp->frozen = true;
 	qpair_end_waiting(qp);
 	rt_timer_cancel(&qp->timer);
+	atomic_fetch_add(&qp->ctrl->stuck, qp->busy_count);
 }
 
 /* ---- interrupts ---- */

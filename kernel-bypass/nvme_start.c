@@ -300,6 +300,16 @@ dev_call(struct nvme_ctrl *c, int (*op)(struct nvme_dev *dev))
 }
 
 int
+nvme_cut_off(struct nvme_ctrl *c)
+{
+	if (dev_call(c, c->dev->ops->function_reset) == 0) {
+		return 0;
+	}
+	log_error("nvme_cut_off device=%s", c->dev->name);
+	return dev_call(c, c->dev->ops->dma_stop) == 0 ? 0 : -EIO;
+}
+
+int
 nvme_quiesce(struct nvme_ctrl *c)
 {
 	int err = step_disable(c, rt_now_ns() + c->ready_ms * NSEC_PER_MSEC);
@@ -308,11 +318,7 @@ nvme_quiesce(struct nvme_ctrl *c)
 		return 0; /* what is not there doesn't write to memory */
 	}
 	log_warn("nvme_function_reset device=%s reason=\"%s\"", c->dev->name, c->why);
-	if (dev_call(c, c->dev->ops->function_reset) == 0) {
-		return 0;
-	}
-	log_error("nvme_cut_off device=%s", c->dev->name);
-	return dev_call(c, c->dev->ops->dma_stop) == 0 ? 0 : -EIO;
+	return nvme_cut_off(c);
 }
 
 void

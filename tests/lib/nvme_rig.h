@@ -56,7 +56,7 @@ rig_live(struct nvme_rig *r, uint64_t seed, void (*fn)(struct nvme_rig *r))
 	struct nvme_model_counters c;
 
 	r->model = nvme_model_create(&r->opt);
-	log_set_level(LOG_ERROR + 1);
+	log_set_level(getenv("AGATE_LOG") != NULL ? LOG_DEBUG : LOG_ERROR + 1);
 	CU_ASSERT(rig_run(r, seed, fn) == 0);
 	nvme_model_get_counters(r->model, &c);
 	CU_ASSERT(c.iommu_faults == 0 && c.protocol_errors == 0);
