@@ -109,7 +109,8 @@ fold_segment(struct space *s, struct pool_tx *tx, struct space_seg *seg, uint64_
 	int err = fold_prepare(s, seg, fold_to, &image, &old_len);
 
 	if (err != 0) {
-		seg->no_fold = err != -ENOMEM;
+		/* what can't be read now may be when drives are back */
+		seg->no_fold = err == -ERR_CORRUPT;
 		log_error("space.fold_skipped set=%u segment=%u error=%s", seg->set, seg->index,
 		    err_str(err));
 		return 0;

@@ -18,6 +18,7 @@
 #include "pool/rooted.h"
 
 #define LOAD_TRIES_MAX 16u
+#define LOAD_RETRY_NS (200 * NSEC_PER_MSEC)
 #define SORT_INLINE_MAX 1024u
 
 /* ---- record lists ---- */
@@ -391,6 +392,47 @@ load_once(struct space *s, struct space_seg *seg)
 	return err;
 }
 
+/* Does a set lack more drives than it tolerates, those counted that nobody has declared out? */
+static bool
+drives_are_gone(const struct vdevs *v)
+{
+	for (uint32_t i = 0; i < v->set_count; i++) {
+		uint32_t gone = 0;
+
+		for (uint32_t k = 0; k < v->drive_count; k++) {
+			const struct vdev_drive *d = &v->drives[k];
+
+			gone +=
+			    d->role == DRIVE_ROLE_DATA && d->set_index == i &&
+			    (d->kb == NULL || d->state != DRIVE_STATE_ONLINE || kb_is_gone(d->kb));
+		}
+		if (gone > raidz_tolerates(&v->sets[i].cfg)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A map that can't be read while drives are away isn't bad: whoever allocates waits for them, like
+ * any writer. */
+static bool
+load_again(struct space *s, int err, unsigned tries)
+{
+	bool gone;
+
+	if ((err != -EIO && err != -ERR_CKSUM) || atomic_load(&s->p->closing)) {
+		return false;
+	}
+	mutex_lock(&s->p->config_lock);
+	gone = drives_are_gone(&s->p->v);
+	mutex_unlock(&s->p->config_lock);
+	if (!gone && tries >= LOAD_TRIES_MAX) {
+		return false;
+	}
+	fiber_sleep(LOAD_RETRY_NS);
+	return true;
+}
+
 int
 seg_load(struct space *s, struct space_seg *seg)
 {
@@ -407,13 +449,19 @@ seg_load(struct space *s, struct space_seg *seg)
 	seg->state = SEG_LOADING;
 	spin_unlock(&seg->lock);
 
-	token = space_read_enter(s);
-	for (unsigned i = 0; i < LOAD_TRIES_MAX && err == -ESTALE; i++) {
-		err = load_once(s, seg);
+	for (unsigned tries = 0;; tries++) {
+		token = space_read_enter(s);
+		err = -ESTALE;
+		for (unsigned i = 0; i < LOAD_TRIES_MAX && err == -ESTALE; i++) {
+			err = load_once(s, seg);
+		}
+		space_read_exit(s, token);
+		if (!load_again(s, err, tries)) {
+			break;
+		}
 	}
-	space_read_exit(s, token);
 	if (err != 0) {
-		bool bad = err != -ENOMEM && err != -ESTALE;
+		bool bad = err != -ENOMEM && err != -ESTALE && !atomic_load(&s->p->closing);
 
 		if (bad) {
 			log_error("space.segment_unusable set=%u segment=%u error=%s", seg->set,

@@ -110,6 +110,8 @@ test_one(void)
 /* ---- two at once ---- */
 
 struct two {
+	bool fresh;   /* just imported: no segment is loaded when the drives go */
+	bool early;   /* the drives go before the first block is written */
 	bool resumed; /* out */
 	bool bad;     /* out: resumed, and something is wrong */
 	struct pool *p;
@@ -143,17 +145,28 @@ run_two(void *arg)
 	}
 	err = pool_sync(p);
 	UNIT_CHECK(err == 0);
+	if (t->fresh) {
+		leave(p);
+		err = take(&spec, NULL, &p, &result);
+		UNIT_CHECK(err == 0);
+	}
 	kept = want.count;
 	for (uint32_t i = 0; i < 8; i++) {
 		err = write_file(p, 300000, 10 + i);
 		UNIT_CHECK(err == 0);
 	}
+	if (t->early) {
+		kb_sim_vanish(rig.media[a]);
+		kb_sim_vanish(rig.media[b]);
+	}
 	t->p = p;
 	fiber_spawn_wait(0, FIBER_ADMIN, "test-sync", syncer, t);
 	fiber_sleep(rnd(3 * NSEC_PER_MSEC));
-	kb_sim_vanish(rig.media[a]);
-	fiber_sleep(rnd(2 * NSEC_PER_MSEC));
-	kb_sim_vanish(rig.media[b]);
+	if (!t->early) {
+		kb_sim_vanish(rig.media[a]);
+		fiber_sleep(rnd(2 * NSEC_PER_MSEC));
+		kb_sim_vanish(rig.media[b]);
+	}
 	fiber_sleep(3 * NSEC_PER_SEC);
 	if (t->p != NULL) {
 		UNIT_CHECK(pool_is_suspended(p));
@@ -209,7 +222,7 @@ try_two(uint64_t seed, unsigned runs, unsigned *out_resumed)
 
 	for (unsigned i = 0; i < runs; i++) {
 		struct rt_options opt = sim_options(seed + i);
-		struct two t = {0};
+		struct two t = {.fresh = i % 2 != 0, .early = i % 4 == 3};
 		int err;
 
 		rng = (seed + i) * 0x9e3779b97f4a7c15ull + 1;
@@ -243,7 +256,8 @@ test_bugs_are_seen(void)
 {
 	unsigned resumed = 0;
 
-	bug_set_deliberate("pool-resume-unverified,pool-return-trusted"); /* either alone makes up for the other */
+	bug_set_deliberate(
+	    "pool-resume-unverified,pool-return-trusted"); /* either alone makes up for the other */
 	CU_ASSERT(try_two(100, 40, &resumed) > 0);
 	bug_set_deliberate(NULL);
 }
