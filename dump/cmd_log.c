@@ -156,15 +156,31 @@ fs_show(const uint8_t *b, uint32_t len)
 	}
 }
 
-/* NULL, or why the records don't parse; prints them unless p is NULL. */
+static void
+record_show(const uint8_t *b, bool in_root)
+{
+	uint32_t payload = b32(b, 0);
+
+	(void)printf(
+	    "  record %llu txg %llu type %u dataset %016llx.%llu object %llu.%llu %u bytes%s:",
+	    (unsigned long long)b64(b, 0x08), (unsigned long long)b64(b, 0x10), b16(b, 0x04),
+	    (unsigned long long)b64(b, 0x18), (unsigned long long)b64(b, 0x20),
+	    (unsigned long long)b64(b, 0x28), (unsigned long long)b64(b, 0x30), payload,
+	    in_root ? " (in the root)" : "");
+	fs_show(b + RECORD_HEADER, payload);
+	(void)putchar('\n');
+}
+
 const char *
-dump_records_walk(const uint8_t *buf, const struct dump_batch *h, const struct dump_uber *u)
+dump_records_walk(
+    const uint8_t *buf, const struct dump_batch *h, const struct dump_uber *u, bool all)
 {
 	uint32_t at = BATCH_HEADER;
 
 	for (uint32_t i = 0; i < h->record_count; i++) {
 		const uint8_t *b = buf + at;
 		uint32_t payload;
+		bool in_root;
 
 		if (h->len - at < RECORD_HEADER) {
 			return "records beyond the end";
@@ -176,18 +192,9 @@ dump_records_walk(const uint8_t *buf, const struct dump_batch *h, const struct d
 		if (b64(b, 0x08) != h->first_seq + i || b16(b, 0x04) == 0) {
 			return "an impossible record";
 		}
-		if (u != NULL) {
-			(void)printf("  record %llu txg %llu type %u dataset %016llx.%llu object "
-				     "%llu.%llu %u bytes%s:",
-			    (unsigned long long)b64(b, 0x08), (unsigned long long)b64(b, 0x10),
-			    b16(b, 0x04), (unsigned long long)b64(b, 0x18),
-			    (unsigned long long)b64(b, 0x20), (unsigned long long)b64(b, 0x28),
-			    (unsigned long long)b64(b, 0x30), payload,
-			    b64(b, 0x10) <= u->log_floor || b64(b, 0x08) <= u->log_replayed
-				? " (in the root)"
-				: "");
-			fs_show(b + RECORD_HEADER, payload);
-			(void)putchar('\n');
+		in_root = b64(b, 0x10) <= u->log_floor || b64(b, 0x08) <= u->log_replayed;
+		if (all || !in_root) {
+			record_show(b, in_root);
 		}
 		at += RECORD_HEADER + ALIGN_UP(payload, 8u);
 	}
@@ -218,7 +225,7 @@ batches_show(const struct dump_pool *p, const struct ring *r, uint8_t *buf)
 		(void)printf("batch %llu at %llu: %u bytes, %u records, txgs %llu..%llu\n",
 		    (unsigned long long)h.seq, (unsigned long long)h.off, h.len, h.record_count,
 		    (unsigned long long)h.min_txg, (unsigned long long)h.max_txg);
-		why = dump_records_walk(buf, &h, &p->uber);
+		why = dump_records_walk(buf, &h, &p->uber, p->verbose);
 		if (why != NULL) {
 			out_error("batch %llu: %s", (unsigned long long)h.seq, why);
 			return count;

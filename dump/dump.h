@@ -313,8 +313,8 @@ struct dump_batch {
 /* have: bytes there from off on, at least one sector. NULL, or why not. */
 const char *dump_batch_decode(const uint8_t *b, uint64_t have, uint64_t epoch, const uint8_t guid[GUID_LEN],
     uint64_t off, struct dump_batch *out);
-/* NULL, or why the records of a decoded batch don't parse. Prints them against u's position; u NULL: only looks. */
-const char *dump_records_walk(const uint8_t *buf, const struct dump_batch *h, const struct dump_uber *u);
+/* Prints the records of a decoded batch that the root of u lacks, or all. NULL, or why they don't parse. */
+const char *dump_records_walk(const uint8_t *buf, const struct dump_batch *h, const struct dump_uber *u, bool all);
 
 /* ---- cmd_space.c ---- */
 struct dump_record {
