@@ -1,6 +1,7 @@
 /*
  * agate_sim.c - runs the simulation of the whole appliance: agate-sim --seed N, --seeds A..B,
- * --count N [--seed FIRST], --bug NAME[,NAME], --twice, --verbose, --crashes N, --expect-bug.
+ * --count N [--seed FIRST], --bug NAME[,NAME], --expect-bug, --faults (ill drives
+ * as well), --twice, --verbose, --crashes N.
  *
  * Exit status: 0 nothing lost, nothing wrong (with --expect-bug: something was); 1 otherwise; 2
  * usage.
@@ -10,10 +11,12 @@
 #include <time.h>
 #include "tests/sim/sim.h"
 
+#define EXIT_SKIPPED 77
+
 struct options {
 	uint64_t first, count, crashes;
 	const char *bug;
-	bool verbose, twice, expect_bug;
+	bool verbose, twice, expect_bug, faults;
 };
 
 struct totals {
@@ -25,8 +28,9 @@ struct totals {
 static void
 usage(void)
 {
-	fprintf(stderr, "usage: agate-sim [--seed N | --seeds A..B] [--count N] [--crashes N]\n"
-			"                 [--bug NAME] [--expect-bug] [--twice] [--verbose]\n");
+	fprintf(stderr,
+	    "usage: agate-sim [--seed N | --seeds A..B] [--count N] [--crashes N]\n"
+	    "                 [--bug NAME] [--expect-bug] [--faults] [--twice] [--verbose]\n");
 	exit(2);
 }
 
@@ -49,8 +53,9 @@ parse(int argc, char **argv)
 	static const struct option longs[] = {{"seed", required_argument, NULL, 's'},
 	    {"seeds", required_argument, NULL, 'r'}, {"count", required_argument, NULL, 'c'},
 	    {"crashes", required_argument, NULL, 'n'}, {"bug", required_argument, NULL, 'b'},
-	    {"expect-bug", no_argument, NULL, 'e'}, {"twice", no_argument, NULL, 't'},
-	    {"verbose", no_argument, NULL, 'v'}, {NULL, 0, NULL, 0}};
+	    {"expect-bug", no_argument, NULL, 'e'}, {"faults", no_argument, NULL, 'f'},
+	    {"twice", no_argument, NULL, 't'}, {"verbose", no_argument, NULL, 'v'},
+	    {NULL, 0, NULL, 0}};
 	struct options o = {.first = 1, .count = 1};
 	int c;
 	while ((c = getopt_long(argc, argv, "v", longs, NULL)) != -1) {
@@ -70,6 +75,9 @@ parse(int argc, char **argv)
 			break;
 		case 'e':
 			o.expect_bug = true;
+			break;
+		case 'f':
+			o.faults = true;
 			break;
 		case 't':
 			o.twice = true;
@@ -111,6 +119,7 @@ run_one(const struct options *o, uint64_t seed, struct totals *t)
 		exit(2);
 	}
 	s->verbose = o->verbose;
+	s->faults = o->faults;
 	sim_run_seed(s, seed);
 	uint64_t trace = s->trace;
 	add_stats(&t->stats, &s->stats);
@@ -128,7 +137,7 @@ run_one(const struct options *o, uint64_t seed, struct totals *t)
 }
 
 static void
-print_totals(const struct totals *t, double seconds)
+print_totals(const struct options *o, const struct totals *t, double seconds)
 {
 	const struct sim_stats *s = &t->stats;
 	printf(
@@ -148,8 +157,9 @@ print_totals(const struct totals *t, double seconds)
 	    (unsigned long long)t->wrong, seconds,
 	    seconds > 0 ? 60.0 * (double)s->runs / seconds : 0.0);
 	if (t->failed_seeds > 0) {
-		printf("first failed: agate-sim --seed %llu  (%s)\n",
-		    (unsigned long long)t->first_failed, t->first_problem);
+		printf("first failed: agate-sim%s --seed %llu  (%s)\n",
+		    o->faults ? " --faults" : "", (unsigned long long)t->first_failed,
+		    t->first_problem);
 	}
 }
 
@@ -167,6 +177,12 @@ main(int argc, char **argv)
 	struct options o = parse(argc, argv);
 	struct totals t = {0};
 	double start = now_s();
+#ifndef AGATE_DEBUG
+	if (o.bug != NULL) {
+		fprintf(stderr, "agate-sim: deliberate bugs need --enable-debug\n");
+		return EXIT_SKIPPED;
+	}
+#endif
 	bug_set_deliberate(o.bug);
 	for (uint64_t i = 0; i < o.count; i++) {
 		uint64_t trace = run_one(&o, o.first + i, &t);
@@ -182,7 +198,7 @@ main(int argc, char **argv)
 			break;
 		}
 	}
-	print_totals(&t, now_s() - start);
+	print_totals(&o, &t, now_s() - start);
 	bool bad = t.lost + t.wrong > 0;
 	return bad == o.expect_bug ? EXIT_SUCCESS : EXIT_FAILURE;
 }

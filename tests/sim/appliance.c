@@ -39,6 +39,7 @@ draw_machine(struct sim *s)
 	mc->sync = one_of(r, syncs, ARRAY_LEN(syncs));
 	mc->compression = one_of(r, compressions, ARRAY_LEN(compressions));
 	mc->recordsize = one_of(r, records, ARRAY_LEN(records));
+	mc->latency_ns = m_chance(r, 25) ? 5 * NSEC_PER_MSEC : 200 * NSEC_PER_USEC;
 	mc->buggify = buggify[m_below(r, ARRAY_LEN(buggify))];
 	s->names_per_dir = m_chance(r, 15) ? 300 : 12;
 	s->nodes_max = m_chance(r, 15) ? 250 : 60;
@@ -136,6 +137,7 @@ run_life(struct sim *s, unsigned lives)
 	    .seed = m_rand(&s->rng),
 	    .arena_bytes = ARENA_BYTES};
 	bug_set_buggify(s->machine.buggify);
+	sim_faults_begin(s);
 	int err = rt_run(&opt, sim_life, s);
 	kb_sim_crash_after_writes(0);
 	s->trace = s->trace * 31 + rt_sim_trace();
@@ -164,6 +166,9 @@ sim_run_seed(struct sim *s, uint64_t seed)
 	model_init(&s->m);
 	draw_machine(s);
 	build_machine(s);
+	if (s->faults) {
+		sim_faults_draw(s);
+	}
 	sim_say(s, "%u set(s) of %u, parity %u, %u logs, sync=%s, %s, %s, buggify %u%%",
 	    s->machine.sets, s->machine.width, s->machine.parity, s->machine.logs, s->machine.sync,
 	    s->machine.compression, s->machine.recordsize, s->machine.buggify);

@@ -38,7 +38,8 @@ open_drives(struct sim *s, struct kb_drive *drives[SIM_MEDIA_MAX])
 {
 	for (uint32_t i = 0; i < s->machine.media_count; i++) {
 		int err = kb_sim_open(s->machine.media[i], &drives[i]);
-		if (err != 0) {
+		drives[i] = err == 0 ? drives[i] : NULL;
+		if (err != 0 && !s->machine.gone[i]) {
 			sim_wrong(s, "drive %u doesn't open: %s", i, err_str(err));
 			return false;
 		}
@@ -78,14 +79,24 @@ import_pool(struct sim *s, struct kb_drive **drives)
 {
 	struct pool_label_info label;
 	struct pool_import_result res = {0};
-	int err = pool_label_probe(drives[0], &label);
+	struct kb_drive *there[SIM_MEDIA_MAX];
+	uint32_t count = 0, missing = 0;
+	int err = -ENOENT;
+	for (uint32_t i = 0; i < s->machine.media_count; i++) {
+		if (drives[i] == NULL) {
+			missing++;
+			continue;
+		}
+		there[count++] = drives[i];
+		err = err != 0 ? pool_label_probe(drives[i], &label) : 0;
+	}
 	if (err != 0) {
-		sim_wrong(s, "the label of drive 0: %s", err_str(err));
+		sim_wrong(s, "no drive has a label: %s", err_str(err));
 		return err;
 	}
 	struct pool_import_spec spec = {.pool_guid = label.pool_guid,
-	    .drives = drives,
-	    .drive_count = s->machine.media_count,
+	    .drives = there,
+	    .drive_count = count,
 	    .rewind_txgs = s->plan.rewind,
 	    .host_name = "sim",
 	    .host_id = HOST_ID};
@@ -95,7 +106,7 @@ import_pool(struct sim *s, struct kb_drive **drives)
 		    s, "pool_import (rewind %u): %s: %s", s->plan.rewind, err_str(err), res.why);
 		return err;
 	}
-	if (res.missing_drives > 0) {
+	if (res.missing_drives > missing) {
 		sim_wrong(s, "import misses %u drives: %s", res.missing_drives, res.why);
 	}
 	sim_say(s, "imported txg %llu, log pending %d, roots skipped %u",
@@ -254,6 +265,9 @@ serve(struct sim *s)
 	}
 	if (!sim_bad(s) && !s->plan.last) {
 		sim_load_start(s);
+		if (s->faults) {
+			sim_faults_arm(s);
+		}
 		if (s->plan.end == SIM_END_EXPORT) {
 			fiber_sleep(s->plan.end_ns);
 		} else {

@@ -33,6 +33,8 @@ struct sim_machine {
 	uint32_t media_count;
 	const char *sync, *compression, *recordsize;
 	unsigned buggify;
+	uint64_t latency_ns; /* of an I/O, at most */
+	bool victim[SIM_MEDIA_MAX], gone[SIM_MEDIA_MAX];
 	bool created;
 };
 
@@ -49,12 +51,13 @@ struct sim_plan {
 
 struct sim_stats {
 	uint64_t runs, lives, crashes, crashes_early, exports, rewinds, calls, resent, resent_same,
-	    resent_other, resent_false, inflight, inflight_done, unstable_lost, verified_nodes;
+	    resent_other, resent_false, inflight, inflight_done, unstable_lost, verified_nodes,
+	    faulty_drives;
 };
 
 struct sim {
 	uint64_t seed;
-	bool verbose;
+	bool verbose, faults;
 	struct model m;
 	struct m_rand rng;
 	struct sim_machine machine;
@@ -99,6 +102,12 @@ sim_bad(const struct sim *s)
 /* Lives all lives of a seed. */
 void sim_run_seed(struct sim *s, uint64_t seed);
 void sim_fini(struct sim *s);
+
+/* ---- faults.c ---- */
+void sim_faults_draw(struct sim *s); /* who may fall ill in this run */
+void sim_faults_begin(
+    struct sim *s); /* at power on: all are well; some that were pulled out are back */
+void sim_faults_arm(struct sim *s) MAY_PARK; /* under load: who falls ill now */
 
 /* ---- life.c: everything between power on and power off ---- */
 void sim_life(void *sim) MAY_PARK;
