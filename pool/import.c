@@ -143,6 +143,10 @@ settle(struct pool *p)
 		    d->state == DRIVE_STATE_ONLINE) {
 			vdev_drive_out(v, d, DRIVE_STATE_REMOVED, v->committed_txg + 1);
 		}
+		/* out before this import already: the time until a spare is used begins anew */
+		if (d->kb == NULL && d->role == DRIVE_ROLE_DATA && d->out_ns == 0) {
+			d->out_ns = rt_now_ns();
+		}
 	}
 	return vdev_write_labels(v, vdev_next_config(v));
 }

@@ -323,6 +323,7 @@ vdev_drive_out(
 	log_warn("drive.out pool=%s path=%s set=%u column=%u state=%d dirty_from=%llu", v->name,
 	    d->path, d->set_index, d->column, (int)state, (unsigned long long)dirty_from_txg);
 	d->state = state;
+	d->out_ns = d->out_ns != 0 ? d->out_ns : rt_now_ns();
 	if (d->dirty_from == 0 || dirty_from_txg < d->dirty_from) {
 		d->dirty_from = dirty_from_txg;
 	}
@@ -335,6 +336,7 @@ void
 vdev_drive_back(struct vdevs *v, struct vdev_drive *d, uint64_t dirty_to_txg)
 {
 	d->state = DRIVE_STATE_ONLINE;
+	d->out_ns = 0;
 	if (d->dirty_from != 0 && d->dirty_to == UINT64_MAX) {
 		/* from here on it gets every write */
 		d->dirty_to = MAX(dirty_to_txg, d->dirty_from);

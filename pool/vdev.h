@@ -24,6 +24,7 @@ struct vdev_drive {
 	enum drive_state state;
 	uint64_t region_bytes;
 	uint64_t dirty_from, dirty_to; /* see config_drive */
+	uint64_t out_ns;          /* since when it is out; 0: it isn't */
 	uint64_t returned_ns;     /* when it last came back while the pool was open; 0: never */
 	bool ring_stale;          /* see CONFIG_DRIVE_RING_STALE */
 	char id[128], path[256];

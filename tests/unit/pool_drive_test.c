@@ -353,6 +353,91 @@ test_scrub(void)
 	rig_unmake(&rig);
 }
 
+/* ---- spares ---- */
+
+static struct pool *
+make_with_spare(const char *name, struct kb_drive **drives, struct kb_drive *spare)
+{
+	struct pool_set_spec set = {RAIDZ_KIND_PARITY, 1, 3, drives};
+	struct pool_create_spec spec = {.name = name,
+	    .sets = &set,
+	    .set_count = 1,
+	    .spares = &spare,
+	    .spare_count = 1,
+	    .host_name = "here",
+	    .host_id = 1};
+	char why[256] = "";
+	struct pool *p = NULL;
+	int err = pool_create(&spec, &p, why, sizeof(why));
+
+	UNIT_CHECK(err == 0);
+	want.count = 0;
+	want.guid = pool_guid(p);
+	return p;
+}
+
+static bool
+took_spare(const struct pool *p)
+{
+	for (uint32_t i = 0; i < p->v.drive_count; i++) {
+		if (p->v.drives[i].role == DRIVE_ROLE_SPARE) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Two pools share a spare and lose a drive each at the same moment: one of them gets it, and is
+ * whole again. */
+static void
+run_spares(void *arg UNUSED)
+{
+	struct kb_drive *again;
+	struct pool *p[2];
+	unsigned winner;
+	int err;
+
+	rig_open(&rig);
+	err = kb_sim_open(rig.media[6], &again);
+	UNIT_CHECK(err == 0);
+	p[0] = make_with_spare("one", rig.drives, rig.drives[6]);
+	p[1] = make_with_spare("two", rig.drives + 3, again);
+	err = write_file(p[1], 300000, 1);
+	UNIT_CHECK(err == 0);
+	kb_sim_vanish(rig.media[1]);
+	kb_sim_vanish(rig.media[4]);
+	for (unsigned i = 0; i < 2; i++) {
+		err = pool_sync(p[i]);
+		UNIT_CHECK(err == 0);
+	}
+	fiber_sleep(60 * NSEC_PER_SEC);
+	UNIT_CHECK(took_spare(p[0]) != took_spare(p[1]));
+	winner = took_spare(p[1]);
+	(void)wait_scan(p[winner]);
+	UNIT_CHECK(vdev_lacking(&p[winner]->v, 0) == 0);
+	UNIT_CHECK(vdev_lacking(&p[!winner]->v, 0) == 1);
+	check_files(p[1]);
+	check_pool(p[winner]);
+	for (unsigned i = 0; i < 2; i++) {
+		err = pool_export(p[i]);
+		UNIT_CHECK(err == 0);
+	}
+	memset(rig.drives, 0, sizeof(rig.drives));
+}
+
+static void
+test_spares(void)
+{
+	uint64_t seed = unit_seed(5);
+
+	for (unsigned i = 0; i < 8; i++) {
+		rng = (seed + i) * 2 + 1;
+		rig_make(&rig, 7, 128 * MIB);
+		in_sim(run_spares, NULL, seed + i);
+		rig_unmake(&rig);
+	}
+}
+
 /* ---- by the administrator ---- */
 
 static void
@@ -420,6 +505,7 @@ main(int argc, char **argv)
 	    {"two", test_two},
 	    {"offline", test_offline},
 	    {"scrub", test_scrub},
+	    {"spares", test_spares},
 #ifdef AGATE_DEBUG
 	    {"bugs_are_seen", test_bugs_are_seen},
 #endif
