@@ -328,7 +328,6 @@ vdev_assemble(
 		return err;
 	}
 	v.committed_txg = le64_get(a.newest->txg);
-	v.uber_timeline = le64_get(a.newest->timeline);
 	match_drives(&a, &v, result);
 	/* who was out and is there again gets every write from now on, and stays stale for what it
 	 * missed */

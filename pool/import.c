@@ -110,7 +110,6 @@ open_root(const struct pool_import_spec *spec, struct pool *p, struct pool_impor
 			p->timeline = newest_timeline + 1;
 		}
 		p->v.committed_txg = key.txg;
-		p->v.uber_timeline = key.timeline;
 		err = pool_engine_open(p);
 		if (!is_unreadable(err)) {
 			break;
@@ -130,11 +129,40 @@ open_root(const struct pool_import_spec *spec, struct pool *p, struct pool_impor
 	return err;
 }
 
+/*
+ * The older root, on its new timeline, beats the abandoned ones from here on. Before anything else
+ * is written: what they refer to and it doesn't is free space now.
+ */
+static int
+timeline_begin(struct pool *p)
+{
+	bool changed = true;
+	int err = 0;
+
+	if (DELIBERATE_BUG("pool-rewind-not-durable")) {
+		return 0;
+	}
+	mutex_lock(&p->config_lock);
+	for (uint32_t turn = 0; err == 0 && changed && turn <= p->v.drive_count; turn++) {
+		changed = false;
+		p->ub.timeline = le64_of(p->timeline);
+		p->ub.config_txg = le64_of(p->v.config_txg);
+		p->ub.flags = le32_of(0);
+		err = uber_write(&p->v, &p->ub, &changed);
+		if (err == 0 && changed) {
+			err = vdev_write_labels(&p->v, vdev_next_config(&p->v));
+		}
+	}
+	mutex_unlock(&p->config_lock);
+	return err;
+}
+
 /* What an import changes about the membership, and its being durable. */
 static int
 settle(struct pool *p)
 {
 	struct vdevs *v = &p->v;
+	int err;
 
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		struct vdev_drive *d = &v->drives[i];
@@ -148,7 +176,8 @@ settle(struct pool *p)
 			d->out_ns = rt_now_ns();
 		}
 	}
-	return vdev_write_labels(v, vdev_next_config(v));
+	err = vdev_write_labels(v, vdev_next_config(v));
+	return err == 0 && p->timeline != le64_get(p->ub.timeline) ? timeline_begin(p) : err;
 }
 
 static int

@@ -92,7 +92,7 @@ uber_scan_ring(const uint8_t *ring, uint64_t ring_offset, const struct guid *poo
 		/* cheap tests first: most slots are older than what is known */
 		if (le64_get(ub->magic) != UBER_MAGIC || key.txg % UBER_SLOTS != i ||
 		    !guid_equal(&ub->drive_guid, drive_guid) ||
-		    (below != NULL && key_cmp(&key, below) >= 0) ||
+		    (below != NULL && (key_cmp(&key, below) >= 0 || key.txg >= below->txg)) ||
 		    (*found && uber_cmp(ub, best) <= 0)) {
 			continue;
 		}
@@ -247,7 +247,7 @@ int
 uber_write(struct vdevs *v, const struct uberblock *ub, bool *out_membership_changed)
 {
 	struct uber_key key = key_of(ub);
-	bool again = key.timeline == v->uber_timeline && key.txg == v->committed_txg;
+	bool again = key.txg == v->committed_txg; /* the slot holds what is relied on */
 	struct copy *copies = mem_zalloc_array(v->drive_count, sizeof(*copies));
 	uint32_t count = 0;
 	int err = copies != NULL ? copies_make(v, ub, copies, &count) : -ENOMEM;
@@ -273,7 +273,6 @@ uber_write(struct vdevs *v, const struct uberblock *ub, bool *out_membership_cha
 		err = vdev_enough(v);
 	}
 	if (err == 0) {
-		v->uber_timeline = key.timeline;
 		v->committed_txg = key.txg;
 	}
 	return err;

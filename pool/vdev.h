@@ -47,7 +47,6 @@ struct vdevs {
 	uint64_t config_txg, create_time, ring_bytes, log_bytes;
 	uint64_t feat_compat, feat_rocompat, feat_incompat;
 	uint64_t committed_txg; /* of the last uberblock that was written or taken up; a drive that fails now is dirty from the next on */
-	uint64_t uber_timeline; /* of the same */
 	char name[POOL_NAME_MAX + 1];
 };
 
@@ -83,7 +82,8 @@ int uber_write(struct vdevs *v, const struct uberblock *ub, bool *out_membership
 int uber_heartbeat(struct vdevs *v, const struct uberblock *ub) WARN_UNUSED MAY_PARK;
 /* 0, or -EIO: a set lacks more columns than it tolerates. */
 int vdev_enough(const struct vdevs *v) WARN_UNUSED;
-/* Best valid uberblock over all drives with (timeline, txg) strictly below `below` (NULL = newest). -ENOENT. */
+/* Best valid uberblock over all drives with (timeline, txg) strictly below `below` (NULL = newest), and a smaller txg: roots
+ * of an older timeline from the branch on are no ancestors. -ENOENT. */
 struct uber_key {
 	uint64_t timeline, txg;
 };

@@ -47,6 +47,8 @@ struct history {
 	uint64_t hash[HISTORY_MAX];
 	uint32_t count;   /* states since the last import */
 	uint32_t durable; /* index of the newest acknowledged one */
+	uint32_t logged;  /* of those acknowledged by the log: they survive a fall-back to an older
+			     root too */
 };
 
 static struct pool_rig rig;
@@ -55,7 +57,8 @@ static struct history history[OBJS];
 static _Thread_local uint64_t rng_state; /* fibers stay on their thread */
 static atomic_int ops_left;
 static uint32_t log_drives;
-static bool real;
+static bool real, was_clean, went_back;
+static uint32_t rewind_txgs;
 static bool created;
 static uint64_t life, replayed;
 static atomic_ullong ops_done, commits_done;
@@ -408,6 +411,9 @@ worker_op(struct worker *w, uint32_t k)
 		err = pool_commit(w->p, &c);
 		ASSERT(err == 0);
 		history[index].durable = MAX(history[index].durable, mine);
+		if (c.seq != 0) {
+			history[index].logged = MAX(history[index].logged, mine);
+		}
 		commits_done++;
 	} else if (rnd(6) == 0) {
 		uint32_t mine = history[index].count - 1;
@@ -560,16 +566,17 @@ explain(const struct state *want, const struct state *got)
 
 /* Which states may follow a crash: any since the newest acknowledged one. */
 static void
-compare_after_crash(struct pool_ds *ds)
+compare_after_crash(struct pool_ds *ds, bool rewound)
 {
 	for (uint32_t i = 0; i < OBJS; i++) {
 		struct history *h = &history[i];
+		uint32_t oldest = rewound ? h->logged : h->durable;
 		bool found = false;
 
 		/* the object may exist under its last or an earlier number: try what the model
 		 * knows */
 		read_state(ds, model[i].number, model[i].generation, &seen);
-		for (uint32_t k = h->count; k > h->durable && !found; k--) {
+		for (uint32_t k = h->count; k > oldest && !found; k--) {
 			found = state_hash(&seen) == h->hash[k - 1];
 		}
 		if (!found) {
@@ -584,6 +591,7 @@ compare_after_crash(struct pool_ds *ds)
 		h->hash[0] = state_hash(&seen);
 		h->count = 1;
 		h->durable = 0;
+		h->logged = 0;
 	}
 }
 
@@ -602,6 +610,7 @@ pool_take_up(void)
 
 	ASSERT(err == 0);
 	spec.pool_guid = info.pool_guid;
+	spec.rewind_txgs = rewind_txgs;
 	err = pool_import(&spec, &p, &result);
 	if (err != 0) {
 		fprintf(stderr, "import: %s: %s\n", err_str(err), result.why);
@@ -614,7 +623,7 @@ pool_take_up(void)
 	err = pool_check(p, problem, NULL, &problems);
 	ASSERT(err == 0);
 	ASSERT(problems == 0);
-	compare_after_crash(ds);
+	compare_after_crash(ds, went_back);
 	pool_ds_close(ds);
 	return p;
 }
@@ -629,10 +638,16 @@ life_main(void *arg UNUSED)
 	int err;
 
 	rig_open(&rig);
+	/* back by two at most, counted from what was served last */
+	rewind_txgs =
+	    created && !real && !was_clean && !went_back && rnd(3) == 0 ? 1 + (uint32_t)rnd(2) : 0;
+	was_clean = false;
+	went_back = went_back || rewind_txgs > 0;
 	if (created && !real && rnd(3) == 0) {
 		kb_sim_crash_after_writes(1 + rnd(400)); /* in the middle of taking up */
 	}
 	p = created ? pool_take_up() : pool_make();
+	went_back = false;
 	kb_sim_crash_after_writes(real || rnd(6) == 0 ? 0 : 1 + rnd(rnd(2) == 0 ? 150 : 900));
 	err = pool_ds_open(p, "tank/a", &ds);
 	ASSERT(err == 0);
@@ -662,6 +677,7 @@ life_main(void *arg UNUSED)
 	for (uint32_t i = 0; i < OBJS; i++) {
 		history[i].durable = history[i].count - 1;
 	}
+	was_clean = true;
 	kb_sim_crash_after_writes(0);
 }
 
@@ -669,12 +685,13 @@ static void
 lives(uint64_t seed, uint32_t count, unsigned buggify)
 {
 	rng_state = seed * 2654435761u + 88172645463325252ull;
-	created = false;
+	created = was_clean = went_back = false;
 	ops_done = commits_done = replayed = 0;
 	memset(model, 0, sizeof(model));
 	for (uint32_t i = 0; i < OBJS; i++) {
 		history[i].count = 0;
 		history[i].durable = 0;
+		history[i].logged = 0;
 		history_push(i);
 	}
 	rig_make(&rig, 7 + log_drives, DRIVE_BYTES);
