@@ -29,6 +29,49 @@ struct kb_nvme_counters {
 	uint64_t resets, aborts, events, offences, requeued;
 };
 
+/* ---- PCI functions; all of these block, so they are for helper threads and the privileged parent ---- */
+
+struct kb_pci {
+	char address[16]; /* 0000:05:00.0 */
+	uint16_t vendor, device;
+	char driver[32]; /* who has it now; empty: nobody */
+	bool at_vfio;
+	int group;         /* of the IOMMU; -1: there is none */
+	char blocks[128];  /* block devices of the kernel's driver, with blanks between them */
+	char why_not[160]; /* why VFIO can't have it; empty: it can */
+};
+
+bool kb_pci_is_address(const char *s);
+int kb_pci_group(const char *address); /* -1: none */
+/* 0; -ENOENT there is no such function; -EINVAL it is no NVMe controller. */
+int kb_pci_look(const char *address, struct kb_pci *out) WARN_UNUSED;
+/* By address, by block device (with or without /dev/), or as kb_path names it. */
+int kb_pci_find(const char *name, struct kb_pci *out) WARN_UNUSED;
+int kb_pci_scan(void (*found)(void *arg, const struct kb_pci *p), void *arg) WARN_UNUSED;
+/*
+ * Give a function to vfio-pci or back to the kernel's driver. Refused when a namespace is in use by the
+ * kernel or the IOMMU group isn't wholly ours. Needs root. 0, also when it is there already;
+ * -EBUSY, -ENOTSUP no IOMMU or no vfio-pci, -ENODEV the driver didn't take it, -EACCES; with a sentence in
+ * out_why.
+ */
+int kb_pci_bind(const char *address, bool to_vfio, char *out_why, size_t why_len) WARN_UNUSED;
+
+/* ---- VFIO: one container for all devices of the process; the arena is mapped in it once ---- */
+
+struct kb_vfio;
+/* fd: /dev/vfio/vfio, opened (then owned), or -1. 0; -ENOMEM; -ENOTSUP. */
+int kb_vfio_open(int fd, struct kb_vfio **out) WARN_UNUSED MAY_PARK;
+/* Devices that are open keep it alive. */
+void kb_vfio_close(struct kb_vfio *v);
+/*
+ * A function that vfio-pci has, as a device for kb_nvme_open_dev. group_fd: its group, opened (then owned, also
+ * on failure), or -1. 0; -EBUSY; -ENOTSUP; -ENOMEM; other -errno; out_why says more, or is NULL.
+ */
+int kb_vfio_open_dev(struct kb_vfio *v, const char *address, int group_fd, struct nvme_dev **out,
+    const char **out_why) WARN_UNUSED MAY_PARK;
+
+/* ---- drives ---- */
+
 /*
  * kb_nvme_open_dev - bring up the controller of dev, which is taken over (also on failure it is
  * closed), and open its namespaces as drives, at most max. When the last of them is closed the

@@ -92,7 +92,8 @@ slot_take(struct nvme_qpair *qp, struct nvme_req *nr, unsigned *out_index)
 	qp->generation = (uint16_t)((qp->generation + 1) & 0xff);
 	s->req = nr;
 	s->expired_ns = 0;
-	atomic_store_explicit(&s->cid, (uint16_t)(qp->generation << 8 | i), memory_order_relaxed);
+	atomic_store_explicit(
+	    &s->cid, (uint16_t)((uint32_t)qp->generation << 8 | i), memory_order_relaxed);
 	qp->busy_count++;
 	*out_index = i;
 	return s;
@@ -289,7 +290,8 @@ qpair_completion(struct nvme_qpair *qp, const struct nvs_cqe *cqe)
 	unsigned i = cid & 0xff;
 
 	if (unlikely(le16_get(cqe->sqid) != qp->id || le16_get(cqe->sqhd) >= qp->entries)) {
-		qpair_offence(qp, "queue", le16_get(cqe->sqid) << 16 | le16_get(cqe->sqhd));
+		qpair_offence(
+		    qp, "queue", (uint32_t)le16_get(cqe->sqid) << 16 | le16_get(cqe->sqhd));
 		return;
 	}
 	if (unlikely(i >= qp->entries || qp->slots[i].req == NULL ||

@@ -487,17 +487,11 @@ model_dma_stop(struct nvme_dev *dev)
 	return 0;
 }
 
-/* What has a timer goes with it. */
 static void
 model_close(struct nvme_dev *dev)
 {
-	struct nvme_model *m = model_of(dev);
-
-	model_off(m);
-	while (!list_empty(&m->commands)) {
-		list_remove(m->commands.next);
-	}
-	m->open = false;
+	model_off(model_of(dev));
+	model_of(dev)->open = false;
 }
 
 static const struct nvme_dev_ops model_ops = {
@@ -553,6 +547,9 @@ nvme_model_destroy(struct nvme_model *m)
 	}
 	for (unsigned i = 0; i < MODEL_MAPS; i++) {
 		free(m->maps[i].va);
+	}
+	while (!list_empty(&m->commands)) { /* their time never came */
+		command_free(list_first(&m->commands, struct model_command, link));
 	}
 	mem_free(m);
 }

@@ -5,6 +5,13 @@
 #include "base/base.h"
 #include "tests/lib/nvme_model.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define MODEL_IS_FREE(p, len) (__asan_region_is_poisoned((p), (len)) != NULL)
+#else
+#define MODEL_IS_FREE(p, len) ((void)(p), (void)(len), false)
+#endif
+
 #define MODEL_QUEUES 65u /* with the admin queue */
 #define MODEL_NAMESPACES 4u
 #define MODEL_MAPS 256u
@@ -23,7 +30,8 @@ struct model_queue {
 	uint16_t phase; /* CQ */
 };
 
-/* Memory of one life; freed by its timer, or when it hangs and the controller goes off. */
+/* Memory of one life; freed by its timer, when it hangs and the controller goes off, or at last
+ * with the model. */
 struct model_command {
 	struct list link; /* m->commands */
 	struct rt_timer timer;

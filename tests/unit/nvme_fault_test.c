@@ -350,7 +350,8 @@ life_unstoppable(struct nvme_rig *r)
 	CU_ASSERT(rig_write(r->d[0], 1, 1, 0) == -ERR_GONE);
 	kb_close(r->d[0]); /* returns, though nothing is given back */
 	CU_ASSERT(load_held() == LOAD_IOS);
-	load_free();
+	fiber_sleep(1 * NSEC_PER_SEC);
+	rt_sim_crash(); /* the end of the process takes all */
 }
 
 static void
@@ -368,7 +369,10 @@ test_reset(void)
 		rig_live(&r, 21 + r.number, life_never_off);
 	}
 	r.faults = (struct nvme_model_faults){0};
-	rig_live(&r, 23, life_unstoppable);
+	r.model = nvme_model_create(&r.opt);
+	CU_ASSERT(rig_run(&r, 23, life_unstoppable) == -ERR_CRASHED);
+	nvme_model_power_cut(r.model, 23);
+	nvme_model_destroy(r.model);
 }
 
 /* ---- vanishing, and being asked to go ---- */
