@@ -10,20 +10,26 @@
  * threads. The file is opened with O_DIRECT where the file system can, so that data is not cached
  * twice. A flush is fdatasync, FUA is RWF_DSYNC.
  *
+ * An image that was deleted or made shorter is a drive that was pulled out: it is gone from then
+ * on. Nothing tells, so every FILE_LOOK_NS one of the I/Os looks.
+ *
  * Discard is a punched hole in both kinds, made by a worker in small steps: a step holds the file's
  * lock in the kernel, and writes of the reactor would wait for it.
  */
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "kernel-bypass/kb_file_int.h"
 
 #define FILE_PUNCH_STEP (4u << 20)
+#define FILE_LOOK_NS (20 * NSEC_PER_MSEC)
 
 struct kb_file {
 	struct kb_drive drive;
 	int fd;
 	struct kb_file_map map; /* in memory only */
+	atomic_ullong looked_ns;
 };
 
 struct kb_file_lane {
@@ -114,6 +120,34 @@ file_discard(struct kb_file *f, uint64_t off_bytes, uint64_t len_bytes)
 	return file_punch(f->fd, start, end - start);
 }
 
+static bool
+file_is_pulled(struct kb_file *f)
+{
+	uint64_t now = rt_now_ns();
+	struct stat st;
+
+	if (atomic_load(&f->map.torn)) {
+		return true;
+	}
+	if (now - atomic_load_explicit(&f->looked_ns, memory_order_relaxed) < FILE_LOOK_NS) {
+		return false;
+	}
+	atomic_store_explicit(&f->looked_ns, now, memory_order_relaxed);
+	return fstat(f->fd, &st) == 0 &&
+	       (st.st_nlink == 0 || (uint64_t)st.st_size < f->drive.info.size_bytes);
+}
+
+/* The status of an I/O, unless the drive turns out to have been pulled meanwhile. */
+static int
+file_status(struct kb_file *f, int status)
+{
+	if (!file_is_pulled(f)) {
+		return status;
+	}
+	kb_drive_set_gone(&f->drive);
+	return -ERR_GONE;
+}
+
 /* ---- in memory ---- */
 
 static void
@@ -138,7 +172,7 @@ file_run(struct kb_drive *d, const struct kb_io *io)
 	uint64_t len = 0;
 
 	if (io->op == KB_FLUSH) {
-		return 0;
+		return file_status(f, 0);
 	}
 	for (uint32_t i = 0; i < io->seg_count; i++) {
 		const struct kb_seg *s = &io->segs[i];
@@ -148,16 +182,16 @@ file_run(struct kb_drive *d, const struct kb_io *io)
 	}
 	if (kb_file_map_ready(&f->map, io->op, io->off_bytes, len)) {
 		file_copy(f->map.base + io->off_bytes, io);
-		return 0;
+		return file_status(f, 0);
 	}
-	return file_move(f->fd, io->op, iov, (int)io->seg_count, io->off_bytes,
-	    (io->flags & KB_FUA) != 0 ? RWF_DSYNC : 0);
+	return file_status(f, file_move(f->fd, io->op, iov, (int)io->seg_count, io->off_bytes,
+				  (io->flags & KB_FUA) != 0 ? RWF_DSYNC : 0));
 }
 
 /* ---- on a disk ---- */
 
 static int
-file_work(struct kb_req *req)
+file_try(struct kb_req *req)
 {
 	int fd = file_of(req->lane->drive)->fd;
 
@@ -172,6 +206,12 @@ file_work(struct kb_req *req)
 	}
 	return file_move(fd, req->op, req->iov, (int)req->seg_count, req->off_bytes,
 	    (req->flags & KB_FUA) != 0 ? RWF_DSYNC : 0);
+}
+
+static int
+file_work(struct kb_req *req)
+{
+	return file_status(file_of(req->lane->drive), file_try(req));
 }
 
 static void

@@ -13,8 +13,11 @@
  * whole granules only. I/O into a range while it is being discarded has no meaning, and its caller
  * none either.
  *
- * An image in memory must not be shortened while it is open.
+ * A file that is shortened all the same takes pages away that were there. The signal then puts
+ * empty memory in the place of the whole mapping and marks it torn, which the I/O sees when it has
+ * copied. The table of mappings is what a signal handler can get at, hence not in any struct.
  */
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "kernel-bypass/kb_file_int.h"
@@ -24,6 +27,61 @@
 #endif
 
 #define BITS_PER_WORD 64u
+#define MAPS_MAX 1024u
+
+static struct kb_file_map *_Atomic maps[MAPS_MAX];
+
+static void
+map_signal(int sig, siginfo_t *info, void *context)
+{
+	uint8_t *at = info->si_addr;
+
+	(void)context;
+	for (unsigned i = 0; i < MAPS_MAX; i++) {
+		struct kb_file_map *m = atomic_load(&maps[i]);
+
+		if (m == NULL || at < m->base || at >= m->base + m->size_bytes) {
+			continue;
+		}
+		void *p = mmap(m->base, m->size_bytes, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		if (p == m->base) {
+			atomic_store(&m->torn, true);
+			return;
+		}
+	}
+	signal(sig, SIG_DFL); /* not ours: it comes again, and ends the program */
+}
+
+/* False: no room; then the file isn't mapped. */
+static bool
+map_enter(struct kb_file_map *m)
+{
+	struct sigaction action = {.sa_sigaction = map_signal, .sa_flags = SA_SIGINFO | SA_NODEFER};
+
+	sigemptyset(&action.sa_mask);
+	if (sigaction(SIGBUS, &action, NULL) != 0) {
+		return false;
+	}
+	for (unsigned i = 0; i < MAPS_MAX; i++) {
+		struct kb_file_map *none = NULL;
+
+		if (atomic_compare_exchange_strong(&maps[i], &none, m)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+map_leave(struct kb_file_map *m)
+{
+	for (unsigned i = 0; i < MAPS_MAX; i++) {
+		struct kb_file_map *mine = m;
+
+		(void)atomic_compare_exchange_strong(&maps[i], &mine, NULL);
+	}
+}
 
 static bool
 bit_is_set(const struct kb_file_map *m, uint64_t granule)
@@ -89,6 +147,10 @@ kb_file_map_open(struct kb_file_map *m, int fd, uint64_t size_bytes)
 		return;
 	}
 	m->base = map_shared(fd, size_bytes);
+	if (m->base != NULL && !map_enter(m)) {
+		munmap(m->base, size_bytes);
+		m->base = NULL;
+	}
 	if (m->base != NULL) {
 		map_note_data(m, fd);
 	}
@@ -98,6 +160,7 @@ void
 kb_file_map_close(struct kb_file_map *m)
 {
 	if (m->base != NULL) {
+		map_leave(m);
 		munmap(m->base, m->size_bytes);
 	}
 	mem_free(m->present);

@@ -348,30 +348,71 @@ test_claim(void)
 	run_real(claim_main, NULL);
 }
 
-/* A file that shrinks under us gives errors, not wrong data. */
+/* A file that shrinks under us, or is deleted, is a drive that was pulled: gone, not wrong data. */
+struct pulled {
+	const char *path;
+	bool shrink;
+};
+
 static void
-shrunk_main(void *arg)
+pulled_main(void *arg)
 {
+	struct pulled *p = arg;
 	struct kb_drive *d = NULL;
 	struct iobuf *b;
 
-	CU_ASSERT_FATAL(kb_open(arg, -1, true, &d) == 0);
+	CU_ASSERT_FATAL(kb_open(p->path, -1, true, &d) == 0);
 	CU_ASSERT_FATAL(iobuf_alloc(PAGE, ARENA_SYNC, &b) == 0);
-	CU_ASSERT_FATAL(truncate(arg, MIB) == 0);
-	CU_ASSERT(kb_read(d, 2 * MIB, b, PAGE) == -EIO);
-	CU_ASSERT(kb_read(d, 0, b, PAGE) == 0);
+	memset(b->data, 'x', PAGE);
+	CU_ASSERT(kb_write(d, 2 * MIB, b, PAGE, 0) == 0);
+	CU_ASSERT(kb_read(d, 2 * MIB, b, PAGE) == 0);
+	if (p->shrink) {
+		CU_ASSERT_FATAL(truncate(p->path, MIB) == 0);
+	} else {
+		CU_ASSERT_FATAL(unlink(p->path) == 0);
+	}
+	fiber_sleep(50 * NSEC_PER_MSEC);
+	CU_ASSERT(kb_read(d, 2 * MIB, b, PAGE) == -ERR_GONE);
+	CU_ASSERT(kb_read(d, 0, b, PAGE) == -ERR_GONE);
+	CU_ASSERT(kb_write(d, 0, b, PAGE, KB_FUA) == -ERR_GONE);
+	CU_ASSERT(kb_flush(d) == -ERR_GONE);
+	CU_ASSERT(kb_is_gone(d));
+	iobuf_unref(b);
+	kb_close(d);
+}
+
+/* At once: the mapping's pages vanish between two looks. */
+static void
+torn_main(void *arg)
+{
+	struct pulled *p = arg;
+	struct kb_drive *d = NULL;
+	struct iobuf *b;
+
+	CU_ASSERT_FATAL(kb_open(p->path, -1, true, &d) == 0);
+	CU_ASSERT_FATAL(iobuf_alloc(PAGE, ARENA_SYNC, &b) == 0);
+	memset(b->data, 'x', PAGE);
+	CU_ASSERT(kb_write(d, 2 * MIB, b, PAGE, 0) == 0);
+	CU_ASSERT_FATAL(truncate(p->path, MIB) == 0);
+	CU_ASSERT(kb_read(d, 2 * MIB, b, PAGE) < 0);
 	iobuf_unref(b);
 	kb_close(d);
 }
 
 static void
-test_shrunk(void)
+test_pulled(void)
 {
 	char path[128];
+	const char *const dirs[] = {work_dir, memory_dir};
 
-	make_image(path, sizeof(path), work_dir, "s.img", 4 * MIB);
-	run_real(shrunk_main, path);
-	unlink(path);
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		for (int how = 0; how < 3 && dirs[i][0] != '\0'; how++) {
+			make_image(path, sizeof(path), dirs[i], "s.img", 4 * MIB);
+			run_real(
+			    how == 2 ? torn_main : pulled_main, &(struct pulled){path, how == 1});
+			unlink(path);
+		}
+	}
 }
 
 /* ---- a file system in memory that is full: errors, no signal, and nothing lost that was told as
@@ -538,7 +579,7 @@ main(int argc, char **argv)
 	    {"image_in_memory", test_image_in_memory},
 	    {"image_on_disk", test_image_on_disk},
 	    {"block_device", test_block_device},
-	    {"shrunk", test_shrunk},
+	    {"pulled", test_pulled},
 	    {"memory_full", test_memory_full},
 	    {"scan", test_scan},
 	};
