@@ -267,6 +267,10 @@ imports_run(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	struct pool_import_result result = {0};
 	req.pool = findings_choose(&f, what, e);
 	err = req.pool != NULL ? 0 : -e->code;
+	if (err == -ENOENT && adm_find_pool(a, what, strlen(what)) != NULL) {
+		e->next[0] = '\0';
+		err = adm_fail(e, EEXIST, "pool '%.63s' is in service already", what);
+	}
 	if (err == 0) {
 		const char *name = req.new_name != NULL ? req.new_name : req.pool->best.pool_name;
 		if (adm_find_pool(a, name, strlen(name)) != NULL) {

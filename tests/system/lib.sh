@@ -37,7 +37,11 @@ trap 'exit 1' INT TERM
 agate() { "$build/cli/agate" "$@"; }
 
 # must COMMAND...: it has to succeed.
-must() { "$@" >"$work/out" 2>&1 || { cat "$work/out"; fail "$*: exit $?"; }; }
+must() {
+	"$@" >"$work/out" 2>&1
+	local status=$?
+	[ "$status" -eq 0 ] || { cat "$work/out"; fail "$*: exit $status"; }
+}
 
 # same WHAT EXPECTED GOT
 same() { [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"; }
