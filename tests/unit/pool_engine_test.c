@@ -65,7 +65,7 @@ import_pool(void)
 	    .host_name = HERE,
 	    .host_id = 1,
 	};
-	struct pool_import_result result;
+	struct pool_import_result result = {0};
 	struct pool_label_info info;
 	struct pool *p = NULL;
 	int err;

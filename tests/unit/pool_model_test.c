@@ -600,7 +600,7 @@ pool_take_up(void)
 {
 	struct pool_import_spec spec = {
 	    .drives = rig.drives, .drive_count = rig.count, .host_name = "here", .host_id = 1};
-	struct pool_import_result result;
+	struct pool_import_result result = {0};
 	struct pool_replay_result rr;
 	struct pool_label_info info;
 	struct pool_ds *ds;
@@ -703,7 +703,9 @@ lives(uint64_t seed, uint32_t count, unsigned buggify)
 		opt.arena_bytes = 64 * MIB;
 		atomic_store(&ops_left, real ? 2000 : 100 + (int)rnd(200));
 		bug_set_buggify(buggify);
-		bug_set_deliberate(getenv("AGATE_BUGS"));
+		if (getenv("AGATE_BUGS") != NULL) {
+			bug_set_deliberate(getenv("AGATE_BUGS"));
+		}
 		err = rt_run(&opt, life_main, NULL);
 		kb_sim_crash_after_writes(0);
 		ASSERT(err == 0 || err == -ERR_CRASHED);
@@ -755,11 +757,54 @@ test_lives_real(void)
 	real = false;
 }
 
+#ifdef AGATE_DEBUG
+#define BUG_SEEDS 8u
+
+static const char *bug_name;
+static uint64_t bug_seed;
+
+static void
+bug_child(void)
+{
+	bug_set_deliberate(bug_name);
+	log_drives = 2;
+	lives(bug_seed, 12, 0);
+}
+
+/* Each of these bugs shows within a few seeds; else the test wouldn't be worth much. */
+static void
+test_bugs_are_seen(void)
+{
+	static const char *const bugs[] = {
+	    "pool-skip-flush",
+	    "pool-change-syncing-buffer",
+	    "pool-log-defer-drops",
+	    "pool-replay-floor-moves",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(bugs); i++) {
+		bool noticed = false;
+
+		bug_name = bugs[i];
+		for (bug_seed = 1; bug_seed <= BUG_SEEDS && !noticed; bug_seed++) {
+			noticed = unit_dies(bug_child, NULL);
+		}
+		if (!noticed) {
+			fprintf(stderr, "not seen: %s\n", bug_name);
+		}
+		CU_ASSERT(noticed);
+	}
+}
+#endif
+
 static const struct unit_test tests[] = {
     {"threads", test_lives_real},
     {"lives", test_lives},
     {"lives, rare paths", test_lives_buggify},
     {"lives, log in the pool", test_lives_ring_in_pool},
+#ifdef AGATE_DEBUG
+    {"bugs are seen", test_bugs_are_seen},
+#endif
 };
 
 int
