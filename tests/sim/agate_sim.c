@@ -153,6 +153,10 @@ print_totals(const struct options *o, const struct totals *t, double seconds)
 	    (unsigned long long)s->resent_same, (unsigned long long)s->resent_other,
 	    (unsigned long long)s->resent_false, (unsigned long long)s->inflight,
 	    (unsigned long long)s->inflight_done, (unsigned long long)s->unstable_lost);
+	if (o->faults) {
+		printf("drives fell ill %llu times; blocks repaired by checks %llu\n",
+		    (unsigned long long)s->faulty_drives, (unsigned long long)s->repaired);
+	}
 	printf("LOST %llu WRONG %llu  (%.1f s, %.0f seeds/min)\n", (unsigned long long)t->lost,
 	    (unsigned long long)t->wrong, seconds,
 	    seconds > 0 ? 60.0 * (double)s->runs / seconds : 0.0);
