@@ -251,6 +251,9 @@ assemble(struct dump_pool *p, const char *which, uint64_t txg, uint8_t *buf)
 		out_error("no label has a valid configuration as new as the newest root");
 		return -ENOENT;
 	}
+	for (uint32_t i = 0; i < p->config.set_count; i++) {
+		p->capacity_sectors += p->config.sets[i].capacity_sectors;
+	}
 	members_find(p);
 	say_missing(&p->config);
 	return 0;

@@ -9,6 +9,7 @@
 #define MEMBER_SIZE 0x200u
 #define MEMBERS_MAX 960u
 #define LOG_SIDES 4u
+#define SEGMENTS_MAX 524288u
 #define MEMBER_RING_STALE 1u
 
 static const char *
@@ -43,7 +44,7 @@ set_decode(const uint8_t *b, struct dump_set *s)
 	if (s->kind == KIND_PARITY) {
 		s->capacity_sectors *= s->width;
 	}
-	if (s->segment_sectors == 0 || s->segment_count == 0 ||
+	if (s->segment_sectors == 0 || s->segment_count == 0 || s->segment_count > SEGMENTS_MAX ||
 	    s->segment_count > s->capacity_sectors / s->segment_sectors + 1) {
 		return "a set with impossible segments";
 	}

@@ -37,7 +37,7 @@ dump_node_check(
 struct walk {
 	struct dump_pool *p;
 	const struct dump_file *dir;
-	uint64_t visited;
+	struct dump_numbers seen; /* block numbers + 1 */
 	uint64_t last_key;
 	int (*each)(void *arg, const struct dump_entry *e);
 	void *arg;
@@ -102,10 +102,11 @@ node_each(struct walk *w, uint32_t level, uint64_t block)
 {
 	uint8_t *node;
 	const char *why;
-	int err;
+	int err = block < w->dir->inode.dir_blocks ? dump_set_add(&w->seen, block + 1) : 0;
 
-	if (w->visited++ >= w->dir->inode.dir_blocks || block >= w->dir->inode.dir_blocks) {
-		return damage(w, block, "the tree has a loop, or leads outside");
+	if (err <= 0) {
+		return err < 0 ? err
+			       : damage(w, block, "in two places of the tree, or outside of it");
 	}
 	node = mem_zalloc(NODE);
 	if (node == NULL) {
@@ -135,6 +136,7 @@ dump_dir_each(struct dump_pool *p, const struct dump_file *dir,
     int (*each)(void *arg, const struct dump_entry *e), void *arg)
 {
 	struct walk w = {.p = p, .dir = dir, .each = each, .arg = arg};
+	int err;
 
 	if (dir->inode.type != INO_DIR) {
 		return -ENOTDIR;
@@ -145,5 +147,7 @@ dump_dir_each(struct dump_pool *p, const struct dump_file *dir,
 	if (dir->slot.block_bytes != NODE) {
 		return damage(&w, 0, "blocks of another size");
 	}
-	return node_each(&w, dir->inode.dir_height - 1, dir->inode.dir_root);
+	err = node_each(&w, dir->inode.dir_height - 1, dir->inode.dir_root);
+	dump_set_free(&w.seen);
+	return err;
 }

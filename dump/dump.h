@@ -57,6 +57,15 @@ uint64_t out_error_count(void);
 /* \ooo and \\ back to bytes, in place. */
 void out_unescape(char *text);
 
+/* ---- set.c ---- */
+struct dump_numbers {
+	uint64_t *v;
+	size_t cap, count;
+};
+/* number: not 0. 1: it is new; 0: it has been there; -ENOMEM. */
+int dump_set_add(struct dump_numbers *s, uint64_t number) WARN_UNUSED;
+void dump_set_free(struct dump_numbers *s);
+
 /* ---- drive.c ---- */
 enum { ROLE_DATA = 1, ROLE_LOG = 2, ROLE_SPARE = 3 };
 
@@ -146,6 +155,7 @@ struct dump_pool {
 	struct dump_drive *drives;
 	uint32_t drive_count;
 	struct dump_config config;
+	uint64_t capacity_sectors; /* of all sets: no walk meets more blocks than fit */
 	struct dump_uber uber;
 	struct dump_cache *cache;
 	bool verbose;

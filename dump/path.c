@@ -119,59 +119,16 @@ struct walk {
 	void *arg;
 	const struct todo *at;
 	struct todo *stack;
-	uint64_t *seen; /* open-addressed set of directories' numbers; 0: free */
-	size_t seen_cap, seen_count;
+	struct dump_numbers seen; /* directories */
 	bool recursive;
 	int stop;
 };
-
-static bool
-seen_put(uint64_t *v, size_t cap, uint64_t object)
-{
-	size_t i = (size_t)(object * 0x9e3779b97f4a7c15ull >> 20) & (cap - 1);
-
-	while (v[i] != 0) {
-		if (v[i] == object) {
-			return false;
-		}
-		i = (i + 1) & (cap - 1);
-	}
-	v[i] = object;
-	return true;
-}
-
-/* 1: it is new; 0: it has been there. */
-static int
-seen_add(struct walk *w, uint64_t object)
-{
-	if (w->seen_count * 2 >= w->seen_cap) {
-		size_t cap = MAX(w->seen_cap * 2, (size_t)64);
-		uint64_t *v = mem_zalloc_array(cap, sizeof(*v));
-
-		if (v == NULL) {
-			return -ENOMEM;
-		}
-		for (size_t i = 0; i < w->seen_cap; i++) {
-			if (w->seen[i] != 0) {
-				(void)seen_put(v, cap, w->seen[i]);
-			}
-		}
-		mem_free(w->seen);
-		w->seen = v;
-		w->seen_cap = cap;
-	}
-	if (!seen_put(w->seen, w->seen_cap, object)) {
-		return 0;
-	}
-	w->seen_count++;
-	return 1;
-}
 
 static int
 push(struct walk *w, uint64_t object, uint64_t generation, const char *path)
 {
 	size_t len = strlen(path) + 1;
-	int fresh = seen_add(w, object);
+	int fresh = dump_set_add(&w->seen, object);
 	struct todo *t;
 
 	if (fresh < 0) {
@@ -265,6 +222,6 @@ dump_walk(struct dump_fs *fs, const struct dump_file *start, bool recursive,
 		err = err == 0 ? walk_dir(&w, t) : err;
 		mem_free(t);
 	}
-	mem_free(w.seen);
+	dump_set_free(&w.seen);
 	return err;
 }

@@ -8,6 +8,7 @@ struct walk {
 	const struct dump_slot *slot;
 	dump_tree_fn *each;
 	void *arg;
+	uint64_t visited;
 };
 
 static int
@@ -23,6 +24,9 @@ node_each(struct walk *w, const struct dump_bp *bp, uint32_t level, uint64_t ind
 	    (level > 0 && bp->logical != INDIRECT_SIZE) ||
 	    (level == 0 && bp->logical > w->slot->block_bytes)) {
 		return -ERR_CORRUPT;
+	}
+	if (w->visited++ / 256 > w->p->capacity_sectors) {
+		return -ERR_CORRUPT; /* more than there can be, embedded ones included */
 	}
 	err = w->each(w->arg, level, index, bp);
 	if (err != 0 || level == 0) {
@@ -44,7 +48,7 @@ node_each(struct walk *w, const struct dump_bp *bp, uint32_t level, uint64_t ind
 int
 dump_tree_each(struct dump_pool *p, const struct dump_slot *slot, dump_tree_fn *each, void *arg)
 {
-	struct walk w = {p, slot, each, arg};
+	struct walk w = {.p = p, .slot = slot, .each = each, .arg = arg};
 
 	return slot->is_inline ? 0 : node_each(&w, &slot->data, slot->levels - 1, 0);
 }
