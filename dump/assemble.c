@@ -151,6 +151,7 @@ config_next(const struct dump_pool *p, const uint8_t guid[GUID_LEN], uint64_t le
 
 	for (;;) {
 		const struct dump_drive *from = NULL;
+		const char *why;
 		unsigned index = 0;
 
 		best = 0;
@@ -168,11 +169,12 @@ config_next(const struct dump_pool *p, const uint8_t guid[GUID_LEN], uint64_t le
 		if (from == NULL) {
 			return false;
 		}
-		if (config_of(from, index, buf, out) == NULL) {
+		why = config_of(from, index, buf, out);
+		if (why == NULL) {
 			return true;
 		}
 		out_error("%s: configuration %llu isn't valid: %s", from->path,
-		    (unsigned long long)best, config_of(from, index, buf, out));
+		    (unsigned long long)best, why);
 		least = best + 1;
 	}
 }

@@ -266,6 +266,23 @@ dump_text_everything(char *const *paths, uint32_t count, const char *dataset)
 	unhush(STDERR_FILENO, err);
 }
 
+void
+dump_text_extract(
+    char *const *paths, uint32_t count, const char *dataset, const char *path, const char *dir)
+{
+	static struct dump_pool p;
+	int err = hush(STDERR_FILENO);
+	struct images im;
+
+	images_open(paths, count, &im);
+	if (dump_pool_open(im.drives, im.count, NULL, 0, &p) == 0) {
+		(void)cmd_extract(&p, dataset, path, dir);
+		dump_pool_close(&p);
+	}
+	images_close(&im);
+	unhush(STDERR_FILENO, err);
+}
+
 bool
 dump_text_space_agrees(char *const *paths, uint32_t count)
 {

@@ -16,6 +16,7 @@ char *dump_text_quietly(char *const *paths, uint32_t count, const char *dataset)
 char *dump_text_of_rig(char *text);
 /* Every command over the images, output thrown away: nothing must crash. */
 void dump_text_everything(char *const *paths, uint32_t count, const char *dataset);
+void dump_text_extract(char *const *paths, uint32_t count, const char *dataset, const char *path, const char *dir);
 /* Gang headers read so far. */
 uint64_t dump_text_gangs(void);
 /* space finds what the uberblock says. */

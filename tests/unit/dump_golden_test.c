@@ -5,81 +5,17 @@
  * NAME.txt is written instead.
  */
 #include <fcntl.h>
-#include <zstd.h>
 
 #include "base/check.h"
 #include "dump/dump.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/unit.h"
 
 #define DRIVES_MAX 16u
 #define REPORT_MAX (4u << 20)
 
-struct golden {
-	const char *name;
-	uint32_t drives, set_drives;
-	uint64_t drive_bytes;
-};
-static const struct golden goldens[] = {{"v1", 9, 7, 64 * MIB}};
-
-static char dir[64];
+static char dir[GOLDEN_DIR];
 static const struct golden *g;
-
-static void
-golden_path(char *out, size_t len, const char *suffix)
-{
-	(void)snprintf(out, len, "%s/tests/golden/%s.%s", SOURCE_DIR, g->name, suffix);
-}
-
-/* ---- unpacking ---- */
-
-static void
-put(const uint8_t *bytes, size_t len, uint64_t at)
-{
-	while (len > 0) {
-		uint64_t in = at % g->drive_bytes;
-		size_t part = MIN(len, (size_t)(g->drive_bytes - in));
-		char path[128];
-
-		(void)snprintf(path, sizeof(path), "%s/d%llu.img", dir,
-		    (unsigned long long)(at / g->drive_bytes));
-		int fd = open(path, O_WRONLY | O_CREAT, 0600);
-		ASSERT(fd >= 0 && ftruncate(fd, (off_t)g->drive_bytes) == 0);
-		if (!bytes_are_zero(bytes, part)) {
-			ASSERT(pwrite(fd, bytes, part, (off_t)in) == (ssize_t)part);
-		}
-		(void)close(fd);
-		bytes += part;
-		len -= part;
-		at += part;
-	}
-}
-
-static void
-unpack(void)
-{
-	static uint8_t in[65536], out[1u << 20];
-	ZSTD_DStream *z = ZSTD_createDStream();
-	uint64_t at = 0;
-	char path[1024];
-
-	golden_path(path, sizeof(path), "img.zst");
-	FILE *f = fopen(path, "r");
-	ASSERT(f != NULL && z != NULL);
-	for (size_t n; (n = fread(in, 1, sizeof(in), f)) > 0;) {
-		ZSTD_inBuffer src = {in, n, 0};
-
-		while (src.pos < src.size) {
-			ZSTD_outBuffer dst = {out, sizeof(out), 0};
-
-			ASSERT(!ZSTD_isError(ZSTD_decompressStream(z, &dst, &src)));
-			put(out, dst.pos, at);
-			at += dst.pos;
-		}
-	}
-	ASSERT(at == g->drives * g->drive_bytes);
-	(void)fclose(f);
-	(void)ZSTD_freeDStream(z);
-}
 
 /* ---- what agate-dump says ---- */
 
@@ -173,7 +109,7 @@ expected(void)
 	char *text = mem_zalloc(REPORT_MAX);
 	char path[1024];
 
-	golden_path(path, sizeof(path), "txt");
+	golden_path(g, path, sizeof(path), "txt");
 	FILE *f = fopen(path, "r");
 	ASSERT(text != NULL && f != NULL && fread(text, 1, REPORT_MAX - 1, f) > 0);
 	(void)fclose(f);
@@ -196,26 +132,16 @@ same(const char *want, const char *got)
 static void
 clean_up(void)
 {
-	for (uint32_t i = 0; i < g->drives; i++) {
-		char path[16];
-
-		(void)snprintf(path, sizeof(path), "d%u.img", i);
-		(void)unlink(path);
-	}
 	(void)unlink("report");
-	ASSERT(chdir("/") == 0);
-	(void)rmdir(dir);
+	golden_clean_up(g, dir);
 }
 
 static void
 test_golden(void)
 {
-	for (size_t k = 0; k < ARRAY_LEN(goldens); k++) {
+	for (size_t k = 0; k < GOLDENS; k++) {
 		g = &goldens[k];
-		(void)snprintf(dir, sizeof(dir), "%s/agate-golden-XXXXXX",
-		    access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-		ASSERT(mkdtemp(dir) != NULL && chdir(dir) == 0);
-		unpack();
+		golden_unpack(g, dir);
 		char *want = expected(), *all = report(UINT32_MAX);
 		CU_ASSERT(same(want, all));
 		for (uint32_t i = 0; i < g->set_drives; i++) {
@@ -235,17 +161,11 @@ write_expected(const char *name)
 {
 	char path[1024];
 
-	for (size_t k = 0; k < ARRAY_LEN(goldens); k++) {
-		if (strcmp(goldens[k].name, name) == 0) {
-			g = &goldens[k];
-		}
-	}
+	g = golden_find(name);
 	ASSERT(g != NULL);
-	(void)snprintf(dir, sizeof(dir), "/tmp/agate-golden-XXXXXX");
-	ASSERT(mkdtemp(dir) != NULL && chdir(dir) == 0);
-	unpack();
+	golden_unpack(g, dir);
 	char *text = report(UINT32_MAX);
-	golden_path(path, sizeof(path), "txt");
+	golden_path(g, path, sizeof(path), "txt");
 	FILE *f = fopen(path, "w");
 	ASSERT(f != NULL && fputs(text, f) >= 0 && fclose(f) == 0);
 	mem_free(text);

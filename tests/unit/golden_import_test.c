@@ -1,0 +1,144 @@
+/*
+ * The firmware takes up pools that earlier firmware wrote, replays their logs, finds every file as
+ * it was, and leaves nothing to complain about: the golden images, put onto simulated drives.
+ */
+#include <fcntl.h>
+
+#include "kernel-bypass/kb_sim.h"
+#include "tests/lib/fs_rig.h"
+#include "tests/lib/golden.h"
+#include "tests/lib/unit.h"
+
+#define DRIVES_MAX 16u
+#define CHUNK (64 * KIB)
+
+static const struct golden *g;
+static struct kb_sim_medium *media[DRIVES_MAX];
+
+static void
+must(int err)
+{
+	ASSERT(err == 0);
+}
+
+static void
+print_problem(void *arg UNUSED, const char *what)
+{
+	(void)fprintf(stderr, "\n  %s", what);
+}
+
+static void
+image_load(uint32_t i, struct kb_drive *d)
+{
+	static uint8_t zero[CHUNK];
+	struct iobuf *buf;
+	char path[16];
+
+	(void)snprintf(path, sizeof(path), "d%u.img", i);
+	int fd = open(path, O_RDONLY);
+	ASSERT(fd >= 0);
+	must(iobuf_alloc(CHUNK, ARENA_REPAIR, &buf));
+	for (uint64_t off = 0; off < g->drive_bytes; off += CHUNK) {
+		ASSERT(pread(fd, buf->data, CHUNK, (off_t)off) == (ssize_t)CHUNK);
+		if (memcmp(buf->data, zero, CHUNK) != 0) {
+			must(kb_write(d, off, buf, CHUNK, 0));
+		}
+	}
+	must(kb_flush(d));
+	iobuf_unref(buf);
+	(void)close(fd);
+}
+
+static void
+look(struct fs_ds *ds)
+{
+	struct fs_node *root, *n;
+	char text[64] = {0};
+
+	must(fs_root(ds, &root));
+	/* only the log knew of these */
+	UNIT_CHECK(!rig_exists(root, "hello"));
+	must(rig_lookup(root, "hello there", &n));
+	UNIT_CHECK(rig_read(n, 0, text, sizeof(text), NULL) == 15);
+	UNIT_CHECK(strcmp(text, "Hello, reader.\n") == 0);
+	fs_node_put(n);
+	must(rig_lookup(root, "late", &n));
+	memset(text, 0, sizeof(text));
+	UNIT_CHECK(rig_read(n, 0, text, sizeof(text), NULL) == 16);
+	UNIT_CHECK(strcmp(text, "only in the log\n") == 0);
+	fs_node_put(n);
+	fs_node_put(root);
+}
+
+static void
+import_main(void *arg UNUSED)
+{
+	struct kb_drive *drives[DRIVES_MAX];
+	struct pool_import_spec spec = {
+	    .drives = drives, .drive_count = g->drives, .host_name = "other", .host_id = 2};
+	struct pool_import_result result;
+	struct pool_label_info info;
+	struct pool *pool;
+	struct fs_pool *fp;
+	struct fs_ds *ds;
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < g->drives; i++) {
+		must(kb_sim_open(media[i], &drives[i]));
+		image_load(i, drives[i]);
+	}
+	must(pool_label_probe(drives[0], &info));
+	spec.pool_guid = info.pool_guid;
+	int err = pool_import(&spec, &pool, &result);
+	if (err != 0) {
+		(void)fprintf(stderr, "\n  import: %s", result.why);
+	}
+	must(err);
+	UNIT_CHECK(result.roots_skipped == 0 && result.missing_drives == 0 && result.log_pending);
+	must(fs_pool_open(pool, NULL, NULL, &fp));
+	must(fs_ds_open(fp, "golden", &ds));
+	look(ds);
+	char *text = rig_dump(ds); /* every block is read */
+	mem_free(text);
+	fs_ds_close(ds);
+	must(pool_sync(pool));
+	UNIT_CHECK(fs_check(fp, print_problem, NULL, &count) == 0 && count == 0);
+	UNIT_CHECK(pool_check(pool, print_problem, NULL, &count) == 0 && count == 0);
+	fs_pool_close(fp);
+	must(pool_export(pool));
+}
+
+static void
+test_import(void)
+{
+	for (size_t k = 0; k < GOLDENS; k++) {
+		struct rt_options opt = unit_rt(true, 2, 1);
+		char dir[GOLDEN_DIR];
+
+		g = &goldens[k];
+		ASSERT(g->drives <= DRIVES_MAX);
+		opt.arena_bytes = 128 * MIB;
+		log_set_level(LOG_ERROR);
+		golden_unpack(g, dir);
+		for (uint32_t i = 0; i < g->drives; i++) {
+			char name[16];
+
+			(void)snprintf(name, sizeof(name), "drive%u", i);
+			media[i] = kb_sim_medium_create(name, g->drive_bytes);
+			ASSERT(media[i] != NULL);
+		}
+		CU_ASSERT_EQUAL(rt_run(&opt, import_main, NULL), 0);
+		for (uint32_t i = 0; i < g->drives; i++) {
+			kb_sim_medium_destroy(media[i]);
+		}
+		golden_clean_up(g, dir);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct unit_test tests[] = {{"golden images are taken up", test_import}};
+
+	return unit_main("golden_import", tests, ARRAY_LEN(tests), argc, argv);
+}
