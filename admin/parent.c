@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "admin/admin_int.h"
 #include "admin/parent.h"
+#include "admin/admin_int.h"
 #include "admin/sandbox.h"
 
 #define PAUSE_S_MAX 8

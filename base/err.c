@@ -1,7 +1,7 @@
 /* err.c - names for error numbers. A table for ours; errno's own texts come from the C library. */
 #include <string.h>
-#include "base/compiler.h"
 #include "base/err.h"
+#include "base/compiler.h"
 
 static const char *const storage_text[] = {
     [ERR_CKSUM - ERR_CKSUM] = "checksum mismatch",

@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
-#include "base/compiler.h"
 #include "base/log.h"
+#include "base/compiler.h"
 #include "base/rt.h"
 #include "base/rt_int.h"
 

@@ -13,9 +13,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/mem.h"
 #include "base/check.h"
 #include "base/list.h"
-#include "base/mem.h"
 #include "base/mem_int.h"
 
 #define MEM_MAGIC_LIVE 0x6d656d21u

@@ -6,8 +6,8 @@
  */
 #include <sys/random.h>
 #include <string.h>
-#include "base/check.h"
 #include "base/rand.h"
+#include "base/check.h"
 #include "base/rt.h"
 #include "base/rt_int.h"
 

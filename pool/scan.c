@@ -16,10 +16,10 @@
  * PAUSED by pool_scan; RUNNING -> DONE at the end, -> CANCELLED by pool_scan. Only the fiber
  * advances `next`.
  */
+#include "pool/scan.h"
 #include "pool/label.h"
 #include "pool/pool_int.h"
 #include "pool/pool_log.h"
-#include "pool/scan.h"
 #include "pool/space_int.h"
 
 #define XXH_INLINE_ALL

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/lib/dump_text.h"
 #include "base/check.h"
 #include "dump/dump.h"
-#include "tests/lib/dump_text.h"
 
 struct text {
 	char *buf;

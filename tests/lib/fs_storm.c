@@ -1,6 +1,6 @@
 /* fs_storm.c - see fs_storm.h. */
-#include "tests/lib/fs_rig.h"
 #include "tests/lib/fs_storm.h"
+#include "tests/lib/fs_rig.h"
 #include "tests/lib/unit.h"
 
 #define WRITE_MAX 20000u

@@ -6,8 +6,8 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "base/check.h"
 #include "tests/lib/golden.h"
+#include "base/check.h"
 
 const struct golden goldens[GOLDENS] = {{"v1", 9, 7, 64 * MIB}};
 

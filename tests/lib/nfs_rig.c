@@ -1,7 +1,7 @@
 /* nfs_rig.c - the service on a fake pool, and its client. */
 #include <stdio.h>
-#include "tests/lib/fakepool.h"
 #include "tests/lib/nfs_rig.h"
+#include "tests/lib/fakepool.h"
 
 #define RIG_REACTORS 3
 
