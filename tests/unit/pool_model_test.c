@@ -496,6 +496,10 @@ pool_make(void)
 	err = pool_ds_create(p, "tank/a", &ds);
 	ASSERT(err == 0);
 	pool_ds_close(ds);
+	for (unsigned i = 0; i < 2 && err == 0; i++) {
+		err = pool_sync(p); /* what has no record isn't safe from going back before */
+	}
+	ASSERT(err == 0);
 	created = true;
 	return p;
 }
