@@ -2,7 +2,8 @@
  * Junk: agate-dump on a golden image whose bytes are changed at random between a drive and the
  * checksums (labels, uberblocks, batches of the log: their checksums are made to agree), and
  * between the checksums and the decoders (everything else). Nothing may crash, read out of bounds
- * or go on for ever; the sanitizers look on. What comes out doesn't matter.
+ * or go on for ever; the sanitizers look on (ASAN_OPTIONS=log_path=FILE keeps what they say: stderr
+ * is hushed). What comes out doesn't matter.
  */
 #include <ftw.h>
 #include <sys/stat.h>
