@@ -28,7 +28,7 @@ struct fs_origin {
 	uint32_t xid, prog, vers, proc;
 	uint8_t arg_hash[16];
 };
-/* A reply found in the log, newest last. Called during fs_pool_open only. */
+/* A reply found in the root or the log; newest last, perhaps the same twice. Called during fs_pool_open only. */
 typedef void fs_reply_found_fn(void *arg, const struct fs_origin *origin, const void *reply, uint32_t len);
 
 /* Takes a pool just created or imported: replays the log, opens every dataset. -errno of pool_replay: the pool is untouched but for what was replayed. */

@@ -169,6 +169,21 @@ STATIC_ASSERT(sizeof(struct log_phys) == 0x90);
 STATIC_ASSERT(offsetof(struct log_phys, dir) == 0x10);
 STATIC_ASSERT(offsetof(struct log_phys, addr) == 0x60);
 
+/* A note of a transaction (pool_tx_note): who asked, and behind this the reply, reply_len bytes. */
+#define REPLY_VERSION 1u
+struct reply_phys {
+	uint8_t version;         /* 0x00 REPLY_VERSION */
+	uint8_t spare;           /* 0x01 zero */
+	struct le16 reply_len;   /* 0x02 */
+	struct le32 xid;         /* 0x04 */
+	struct le32 prog;        /* 0x08 */
+	struct le32 vers;        /* 0x0c */
+	struct le32 proc;        /* 0x10 */
+	uint8_t addr[16];        /* 0x14 as in log_phys */
+	uint8_t arg_hash[16];    /* 0x24 */
+};
+STATIC_ASSERT(sizeof(struct reply_phys) == 0x34);
+
 struct log_inode_phys {
 	struct le64 object;      /* 0x00 */
 	struct le64 generation;  /* 0x08 */

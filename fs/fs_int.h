@@ -203,7 +203,12 @@ struct log_decoded {
 	uint32_t steps, name_len, name2_len, reply_len, data_len, inode_count;
 };
 int log_decode(const void *payload, uint32_t len, uint16_t type, struct log_decoded *out) WARN_UNUSED; /* -ERR_CORRUPT */
+/* The reply to origin (NULL: nobody can ask again) is kept with tx. */
+void log_note_reply(struct pool_tx *tx, const struct fs_origin *origin, const void *reply, uint32_t len);
+int log_decode_reply(const void *note, uint32_t len, struct fs_origin *out, const uint8_t **out_reply,
+    uint32_t *out_len) WARN_UNUSED; /* -ERR_CORRUPT */
 int fs_replay(struct fs_pool *fp) WARN_UNUSED MAY_PARK;
+void fs_replay_notes(struct fs_pool *fp) MAY_PARK; /* before fs_replay: the replies that the root has */
 
 /* ================= file contents (file.c) ================= */
 /* Under the node's lock, exclusive. On failure the contents are as before. */

@@ -1,10 +1,10 @@
 /*
  * fs_pool.c - bringing a pool's file systems into service.
  *
- * Order: know all datasets, replay the log into them, then give those without a root directory one
- * (a new pool's root dataset, or one whose creation was cut short by a crash). An fs_ds stays until
- * the pool is closed, also when its dataset is destroyed, so that looking one up and using it needs
- * neither lock nor count.
+ * Order: know all datasets, find the replies that the root has, replay the log, then give datasets
+ * without a root directory one (a new pool's root dataset, or one whose creation was cut short by a
+ * crash). An fs_ds stays until the pool is closed, also when its dataset is destroyed, so that
+ * looking one up and using it needs neither lock nor count.
  */
 #include "fs/fs_int.h"
 
@@ -55,6 +55,9 @@ fs_pool_open(struct pool *p, fs_reply_found_fn *found, void *arg, struct fs_pool
 	list_init(&fp->datasets);
 	fp->ncache = ncache_create();
 	int err = fp->ncache == NULL ? -ENOMEM : pool_ds_each(p, pool_name(p), true, adopt, fp);
+	if (err == 0) {
+		fs_replay_notes(fp);
+	}
 	if (err == 0 && !pool_is_readonly(p)) {
 		err = fs_replay(fp);
 	}

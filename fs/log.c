@@ -4,7 +4,8 @@
  * One operation is one record. It names everything that redoing it needs: object numbers,
  * generations and directory keys as they were chosen, and after-images of all inodes it changed
  * (times, counts, size, change counter). The shape of a directory's tree isn't in it; replay makes
- * its own. The reply goes along, so that a retransmission after a crash is answered as before.
+ * its own. The reply goes along, so that a retransmission after a crash is answered as before; and,
+ * since the record is gone when the root has the change, as a note of the transaction too.
  *
  * The objects whose images a record holds are named to the pool, so that what is deferred of them
  * (UNSTABLE writes) enters the log first: an after-image includes the effect of all earlier
@@ -89,12 +90,36 @@ encode_reply(const struct fs_op *op, uint8_t *out)
 }
 
 void
+log_note_reply(struct pool_tx *tx, const struct fs_origin *o, const void *reply, uint32_t len)
+{
+	struct {
+		struct reply_phys phys;
+		uint8_t reply[FS_REPLY_MAX];
+	} note;
+	STATIC_ASSERT(sizeof(note) <= POOL_NOTE_MAX);
+	if (o == NULL || len == 0 || len > FS_REPLY_MAX) {
+		return;
+	}
+	note.phys = (struct reply_phys){.version = REPLY_VERSION,
+	    .reply_len = le16_of((uint16_t)len),
+	    .xid = le32_of(o->xid),
+	    .prog = le32_of(o->prog),
+	    .vers = le32_of(o->vers),
+	    .proc = le32_of(o->proc)};
+	memcpy(note.phys.addr, o->addr, sizeof(note.phys.addr));
+	memcpy(note.phys.arg_hash, o->arg_hash, sizeof(note.phys.arg_hash));
+	memcpy(note.reply, reply, len);
+	pool_tx_note(tx, &note, (uint32_t)sizeof(note.phys) + len);
+}
+
+void
 log_queue(struct fs_op *op, const struct log_rec *r)
 {
 	struct log_head head;
 	uint8_t reply[FS_REPLY_MAX];
 	uint32_t reply_len = encode_reply(op, reply);
 	encode_head(op, r, &head, reply_len);
+	log_note_reply(op->tx, op->req->origin, reply, reply_len);
 	/* names and pieces of data never come together in numbers that would need more than four */
 	struct iovec iov[6];
 	uint32_t count = 0;
@@ -132,6 +157,31 @@ log_queue(struct fs_op *op, const struct log_rec *r)
 }
 
 /* ---- decoding ---- */
+
+int
+log_decode_reply(const void *note, uint32_t len, struct fs_origin *out, const uint8_t **out_reply,
+    uint32_t *out_len)
+{
+	struct reply_phys p;
+	if (len < sizeof(p)) {
+		return -ERR_CORRUPT;
+	}
+	memcpy(&p, note, sizeof(p));
+	uint32_t reply_len = le16_get(p.reply_len);
+	if (p.version != REPLY_VERSION || reply_len == 0 || reply_len > FS_REPLY_MAX ||
+	    sizeof(p) + reply_len != len) {
+		return -ERR_CORRUPT;
+	}
+	*out = (struct fs_origin){.xid = le32_get(p.xid),
+	    .prog = le32_get(p.prog),
+	    .vers = le32_get(p.vers),
+	    .proc = le32_get(p.proc)};
+	memcpy(out->addr, p.addr, sizeof(out->addr));
+	memcpy(out->arg_hash, p.arg_hash, sizeof(out->arg_hash));
+	*out_reply = (const uint8_t *)note + sizeof(p);
+	*out_len = reply_len;
+	return 0;
+}
 
 static bool
 steps_valid(const struct log_phys *p, uint32_t steps)

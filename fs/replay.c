@@ -8,6 +8,9 @@
  * WRITE can enter the log behind the removal of its file, when a COMMIT meets the removal. It finds
  * the object gone, and nobody can miss it.
  *
+ * Replies go to whoever opened the pool, oldest first: the notes that the root has, those of the
+ * records that are in the root, those of what was redone, which also becomes a note again.
+ *
  * Steps in order: create, truncate, data, remove, insert or replace, destroy; then the
  * after-images.
  */
@@ -222,12 +225,30 @@ replay_steps(struct replay *r)
 	return err == 0 ? replay_images(r) : err;
 }
 
+/* Who asked for it and what was answered; false: nobody can ask again. */
+static bool
+record_origin(const struct log_decoded *d, struct fs_origin *out)
+{
+	const struct log_phys *p = &d->phys;
+	if ((d->steps & LOG_STEP_ORIGIN) == 0 || d->reply_len == 0) {
+		return false;
+	}
+	*out = (struct fs_origin){.xid = le32_get(p->xid),
+	    .prog = le32_get(p->prog),
+	    .vers = le32_get(p->vers),
+	    .proc = le32_get(p->proc)};
+	memcpy(out->addr, p->addr, sizeof(out->addr));
+	memcpy(out->arg_hash, p->arg_hash, sizeof(out->arg_hash));
+	return true;
+}
+
 static int
 replay_in_tx(struct fs_pool *fp, struct fs_ds *ds, const struct log_decoded *d)
 {
 	struct replay r = {.fp = fp, .ds = ds, .d = d};
 	struct pool_need need = {
 	    .dirty_bytes = REPLAY_DIRTY_BYTES + 2 * d->data_len, .frees = true};
+	struct fs_origin origin;
 	int err = pool_tx_begin_replay(ds->pds, &need, &r.tx);
 	if (err != 0) {
 		return err;
@@ -236,6 +257,9 @@ replay_in_tx(struct fs_pool *fp, struct fs_ds *ds, const struct log_decoded *d)
 	for (uint32_t i = 0; i < d->inode_count; i++) {
 		fs_node_put(r.nodes[i]);
 	}
+	if (err == 0 && record_origin(d, &origin) && !DELIBERATE_BUG("fs-replay-reply-unnoted")) {
+		log_note_reply(r.tx, &origin, d->reply, d->reply_len);
+	}
 	pool_tx_end(r.tx);
 	return err;
 }
@@ -243,45 +267,69 @@ replay_in_tx(struct fs_pool *fp, struct fs_ds *ds, const struct log_decoded *d)
 static void
 report_reply(struct fs_pool *fp, const struct log_decoded *d)
 {
-	const struct log_phys *p = &d->phys;
-	if (fp->found == NULL || (d->steps & LOG_STEP_ORIGIN) == 0 || d->reply_len == 0) {
-		return;
+	struct fs_origin origin;
+	if (fp->found != NULL && record_origin(d, &origin)) {
+		fp->found(fp->found_arg, &origin, d->reply, d->reply_len);
 	}
-	struct fs_origin o = {.xid = le32_get(p->xid),
-	    .prog = le32_get(p->prog),
-	    .vers = le32_get(p->vers),
-	    .proc = le32_get(p->proc)};
-	memcpy(o.addr, p->addr, sizeof(o.addr));
-	memcpy(o.arg_hash, p->arg_hash, sizeof(o.arg_hash));
-	fp->found(fp->found_arg, &o, d->reply, d->reply_len);
+}
+
+static int
+deliver_failed(const struct pool_record *rec, int err)
+{
+	log_error("fs-replay-failed ds=%016llx seq=%llu txg=%llu type=%u object=%llu error=%s",
+	    (unsigned long long)rec->dataset, (unsigned long long)rec->seq,
+	    (unsigned long long)rec->txg, rec->type, (unsigned long long)rec->object, err_str(err));
+	return err;
 }
 
 static int
 deliver(void *arg, const struct pool_record *rec)
 {
 	struct fs_pool *fp = arg;
+	struct log_decoded d;
+	int err = log_decode(rec->payload, rec->len_bytes, rec->type, &d);
+	if (rec->in_root) {
+		if (err == 0) {
+			report_reply(fp, &d);
+		}
+		return 0;
+	}
 	struct fs_ds *ds = fs_ds_find(fp, rec->dataset);
 	if (ds == NULL || pool_ds_incarnation(ds->pds) != rec->incarnation) {
 		return 0; /* destroyed or rolled back since; its records went with it */
 	}
-	struct log_decoded d;
-	int err = log_decode(rec->payload, rec->len_bytes, rec->type, &d);
-	if (err == 0 && !rec->in_root) {
+	if (err == 0) {
 		err = replay_in_tx(fp, ds, &d);
 		if (rec->type == LOG_OP_WRITE && (err == -ESTALE || err == -ENOENT)) {
 			err = 0;
 		}
 	}
 	if (err != 0) {
-		log_error(
-		    "fs-replay-failed ds=%016llx seq=%llu txg=%llu type=%u object=%llu error=%s",
-		    (unsigned long long)rec->dataset, (unsigned long long)rec->seq,
-		    (unsigned long long)rec->txg, rec->type, (unsigned long long)rec->object,
-		    err_str(err));
-		return err;
+		return deliver_failed(rec, err);
 	}
 	report_reply(fp, &d);
 	return 0;
+}
+
+/* A note of the root. */
+static void
+note_found(void *arg, const void *data, uint32_t len)
+{
+	struct fs_pool *fp = arg;
+	struct fs_origin origin;
+	const uint8_t *reply;
+	uint32_t reply_len;
+	if (log_decode_reply(data, len, &origin, &reply, &reply_len) == 0) {
+		fp->found(fp->found_arg, &origin, reply, reply_len);
+	}
+}
+
+void
+fs_replay_notes(struct fs_pool *fp)
+{
+	if (fp->found != NULL) {
+		pool_notes_each(fp->pool, note_found, fp);
+	}
 }
 
 int

@@ -214,11 +214,26 @@ drc_end(struct drc *d, struct drc_entry *e, const void *reply, uint32_t len)
 	mutex_unlock(&s->lock);
 }
 
+/* An older reply to the same key makes room. A call in progress can't be: nobody is served yet. */
+static void
+drc_forget(struct drc *d, const struct fs_origin *key)
+{
+	struct drc_shard *s = drc_shard_of(d, key);
+	mutex_lock(&s->lock);
+	struct drc_entry *e = drc_find(s, key);
+	if (e != NULL && e->state == DRC_DONE && e->waiters == 0) {
+		drc_unlink(s, e);
+		mem_free(e);
+	}
+	mutex_unlock(&s->lock);
+}
+
 void
 drc_restore(void *drc, const struct fs_origin *key, const void *reply, uint32_t len)
 {
 	uint8_t known[FS_REPLY_MAX];
 	uint32_t known_len;
+	drc_forget(drc, key);
 	struct drc_entry *e = drc_begin(drc, key, known, &known_len);
 	if (e != NULL) {
 		drc_end(drc, e, reply, len);

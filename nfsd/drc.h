@@ -19,7 +19,7 @@ struct drc_entry *drc_begin(struct drc *d, const struct fs_origin *key, uint8_t 
     uint32_t *out_len) MAY_PARK;
 /* Remember the reply, or with len 0 forget that the call was ever seen (it may be tried again). */
 void drc_end(struct drc *d, struct drc_entry *e, const void *reply, uint32_t len) MAY_PARK;
-/* A reply found in a log after a crash. */
+/* A reply found in a pool, after a crash perhaps. A later one for the same key counts. */
 void drc_restore(void *drc, const struct fs_origin *key, const void *reply, uint32_t len) MAY_PARK;
 
 #endif

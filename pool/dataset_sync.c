@@ -5,6 +5,7 @@
  * are taken from memory at the moment of the sync: a change made during the next txg may land one
  * txg early (README "The MOS").
  */
+#include "pool/notes.h"
 #include "pool/object.h"
 
 /* The datasets to look at, each with a reference, parents first. Zombies last. */
@@ -215,6 +216,7 @@ datasets_sync(struct pool *p, struct pool_tx *tx)
 	}
 	mem_free(list.v);
 	err = err != 0 ? err : blobs_sync(p, tx);
+	err = err != 0 ? err : notes_sync(p, tx);
 	mutex_lock(&d->lock);
 	phys_dirty = d->phys_dirty;
 	mutex_unlock(&d->lock);

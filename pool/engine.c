@@ -8,6 +8,7 @@
 #include "pool/cache.h"
 #include "pool/codec.h"
 #include "pool/dataset.h"
+#include "pool/notes.h"
 #include "pool/pool_log.h"
 #include "pool/suspend.h"
 
@@ -38,6 +39,7 @@ engine_base_open(struct pool *p)
 	err = err != 0 ? err : unflushed_open(p);
 	err = err != 0 ? err : objects_open(p);
 	err = err != 0 ? err : log_open(p);
+	err = err != 0 ? err : notes_open(p);
 	return err != 0 ? err : txgs_open(p, le64_get(p->ub.txg) + 1);
 }
 
@@ -55,6 +57,7 @@ engine_free(struct pool *p)
 	objects_close(p);
 	datasets_close(p);
 	txgs_close(p);
+	notes_close(p);
 	log_close(p);
 	if (p->space != NULL) {
 		space_destroy(p->space);
@@ -109,6 +112,7 @@ pool_engine_open(struct pool *p)
 	err = err != 0 ? err : space_load(p, &p->ub, &p->space);
 	err = err != 0 ? err : datasets_open(p);
 	if (err == 0 && !p->readonly) {
+		notes_load(p);
 		err = txgs_start(p);
 	}
 	if (err != 0) {

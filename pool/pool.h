@@ -109,7 +109,7 @@ struct pool_import_result {
 int pool_import(const struct pool_import_spec *spec, struct pool **out, struct pool_import_result *result) WARN_UNUSED MAY_PARK;
 
 /*
- * pool_replay - deliver the records that the root lacks, in order, then start a new epoch. Between import and
+ * pool_replay - deliver the records in the ring, in order, those that the root lacks to be redone, then start a new epoch. Between import and
  * the end of replay nothing else may change the pool. deliver redoes one record in a transaction of its own (tx from
  * pool_tx_begin_replay) and calls nothing of pool_log_*; progress is committed with the effect, so a
  * crash in the middle is repeated safely. Must be called once after every pool_import that isn't read-only; on a pool just created, or
@@ -121,7 +121,7 @@ struct pool_record {
 	uint64_t seq, txg;
 	uint64_t dataset, incarnation;
 	uint64_t object, generation;
-	bool in_root;  /* the root has it already: delivered for information only (reply caches), before all others */
+	bool in_root;  /* the root has it already: delivered for information only (reply caches), where it is in the ring */
 	const void *payload;
 	uint32_t len_bytes;
 };
@@ -279,6 +279,15 @@ int pool_tx_begin(struct pool_ds *ds, const struct pool_need *need, struct pool_
 int pool_tx_begin_replay(struct pool_ds *ds, const struct pool_need *need, struct pool_tx **out) WARN_UNUSED MAY_PARK;
 void pool_tx_end(struct pool_tx *tx);
 uint64_t pool_tx_txg(const struct pool_tx *tx);
+/*
+ * pool_tx_note - a few bytes of the owner that an import finds again exactly when it finds the effect of tx. Only the newest 512 KiB or
+ * so are kept. Never fails, waits or takes a lock; a note may be lost for lack of memory. 1..POOL_NOTE_MAX bytes. On the reactor that began tx.
+ */
+#define POOL_NOTE_MAX 1024u
+void pool_tx_note(struct pool_tx *tx, const void *data, uint32_t len);
+/* After an import, before anything changes the pool: the notes of the root, oldest first. What can't be read is left out. */
+typedef void pool_note_fn(void *arg, const void *data, uint32_t len);
+void pool_notes_each(struct pool *p, pool_note_fn *fn, void *arg) MAY_PARK;
 
 /* ================= the log, tied to transactions ================= */
 struct pool_log_rec {

@@ -164,6 +164,7 @@ enum object_type {
 	OBJ_DEADLIST = 20, /* MOS: append-only list of bp */
 	OBJ_BLOB = 21,     /* MOS: named settings */
 	OBJ_UNLINKED = 22, /* objset: trees that are being freed, see struct unlinked_entry */
+	OBJ_REPLIES = 23,  /* MOS: the newest replies, see struct replies_header */
 	OBJ_FILE = 64,     /* from here on the types belong to fs/ */
 	OBJ_DIR = 65,
 	OBJ_SYMLINK = 66,
@@ -255,7 +256,8 @@ struct pool_phys {
 	struct le64 root_dataset;   /* 0x010 MOS object number */
 	struct le64 blob_object;    /* 0x018 OBJ_BLOB: array of blob_entry; 0 = none yet */
 	struct le64 feat_enabled_txg; /* 0x020 */
-	uint8_t spare[0x200 - 0x28]; /* 0x028 */
+	struct le64 replies_object; /* 0x028 OBJ_REPLIES; 0 = none yet */
+	uint8_t spare[0x200 - 0x30]; /* 0x030 */
 	struct le64 segments[POOL_SETS_MAX]; /* 0x200 OBJ_SEGMENTS object of each set */
 	uint8_t spare2[4096 - 0x400]; /* 0x400 */
 };
@@ -271,6 +273,30 @@ struct blob_entry {
 	uint8_t spare[0x34];  /* 0x4c zero */
 };
 STATIC_ASSERT(sizeof(struct blob_entry) == 128);
+
+/*
+ * ---- notes of transactions: the owner's, opaque here (fs/: replies, so that a client's retransmission after a crash
+ * gets its original answer) ----
+ * A ring: the block with sequence number s is at s % REPLIES_BLOCKS. Entries follow the header; each is
+ * padded with zeros to a multiple of 4. A txg's notes are written with that txg; the oldest are overwritten.
+ */
+#define REPLIES_MAGIC 0x4c50455254474131ull
+#define REPLIES_BLOCK_BYTES 16384u
+#define REPLIES_BLOCKS 32u
+struct replies_header {
+	struct le64 magic;      /* 0x00 */
+	struct le64 seq;        /* 0x08 grows with every block, not always by one; never 0 */
+	struct le64 txg;        /* 0x10 that wrote it */
+	struct le32 used_bytes; /* 0x18 header and entries */
+	struct le32 spare;      /* 0x1c zero */
+};
+STATIC_ASSERT(sizeof(struct replies_header) == 32);
+
+struct reply_entry {
+	struct le16 len_bytes;  /* 0x00 of the note behind it; never 0 */
+	struct le16 spare;      /* 0x02 zero */
+};
+STATIC_ASSERT(sizeof(struct reply_entry) == 4);
 
 /* ---- a dataset: block 0 of its OBJ_DATASET object; properties behind it ---- */
 /* Dataset flags: unknown bits 0..31 may be ignored; with an unknown bit 32..63 the dataset can't be opened. */

@@ -14,6 +14,7 @@ struct datasets;  /* dataset.c */
 struct objects;   /* object.c */
 struct unflushed; /* suspend.c */
 struct pool_log_state; /* log.c */
+struct notes;     /* notes.c */
 struct heartbeat; /* heartbeat.c */
 struct scan;      /* scan.c */
 
@@ -29,6 +30,7 @@ struct pool {
 	struct datasets *datasets; /* the MOS and all datasets */
 	struct objects *objects;
 	struct pool_log_state *log;
+	struct notes *notes;
 	struct heartbeat *heartbeat; /* create/import start it, export stops it */
 	struct scan *scan;           /* the same; NULL on read-only pools */
 	char name[POOL_NAME_MAX + 1];

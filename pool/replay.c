@@ -1,10 +1,10 @@
 /*
  * replay.c - after an import: what the log has and the root lacks.
  *
- * Records up to log_floor (txg) or log_replayed (sequence) are in the root and are skipped. Each of
- * the others is redone in transactions that note its sequence number with their txg; the root of
- * that txg says log_replayed = that number and otherwise names the old ring as before. So a crash
- * at any point repeats exactly what is missing.
+ * Records up to log_floor (txg) or log_replayed (sequence) are in the root and are delivered for
+ * information only. Each of the others is redone in transactions that note its sequence number with
+ * their txg; the root of that txg says log_replayed = that number and otherwise names the old ring
+ * as before. So a crash at any point repeats exactly what is missing.
  *
  * When all is delivered a new ring starts in a new epoch. The first root that names it also
  * contains the effect of every record; nothing is written to the ring, and nothing acknowledged by
@@ -53,10 +53,11 @@ replay_one(void *arg, const struct ilog_record *rec, const void *payload)
 	};
 	int err;
 
-	if ((rec->txg <= s->floor && !DELIBERATE_BUG("pool-replay-floor-ignored")) ||
-	    rec->seq <= s->replayed || !dataset_wants(r->p, rec->dataset, rec->incarnation)) {
+	out.in_root = (rec->txg <= s->floor && !DELIBERATE_BUG("pool-replay-floor-ignored")) ||
+		      rec->seq <= s->replayed;
+	if (out.in_root || !dataset_wants(r->p, rec->dataset, rec->incarnation)) {
 		r->result.skipped++;
-		return 0;
+		return out.in_root ? r->deliver(r->arg, &out) : 0;
 	}
 	atomic_store(&s->delivering, rec->seq);
 	err = r->deliver(r->arg, &out);

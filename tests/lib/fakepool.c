@@ -322,6 +322,23 @@ pool_replay(struct pool *p, pool_deliver_fn *deliver, void *arg, struct pool_rep
 	return 0;
 }
 
+/* Replies are found in the records here. */
+void
+pool_tx_note(struct pool_tx *tx, const void *data, uint32_t len)
+{
+	(void)tx;
+	(void)data;
+	ASSERT(len > 0 && len <= POOL_NOTE_MAX);
+}
+
+void
+pool_notes_each(struct pool *p, pool_note_fn *fn, void *arg)
+{
+	(void)p;
+	(void)fn;
+	(void)arg;
+}
+
 /* ---- the pool ---- */
 
 const char *

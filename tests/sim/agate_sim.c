@@ -147,12 +147,12 @@ print_totals(const struct options *o, const struct totals *t, double seconds)
 	    (unsigned long long)s->crashes, (unsigned long long)s->crashes_early,
 	    (unsigned long long)s->exports, (unsigned long long)s->rewinds);
 	printf("%llu calls, %llu sent again (after a crash: %llu same answer, %llu another legal "
-	       "one, %llu a false error); in flight at a crash %llu, of them done %llu; UNSTABLE "
+	       "one); in flight at a crash %llu, of them done %llu; UNSTABLE "
 	       "changes gone %llu\n",
 	    (unsigned long long)s->calls, (unsigned long long)s->resent,
 	    (unsigned long long)s->resent_same, (unsigned long long)s->resent_other,
-	    (unsigned long long)s->resent_false, (unsigned long long)s->inflight,
-	    (unsigned long long)s->inflight_done, (unsigned long long)s->unstable_lost);
+	    (unsigned long long)s->inflight, (unsigned long long)s->inflight_done,
+	    (unsigned long long)s->unstable_lost);
 	if (o->faults) {
 		printf("drives fell ill %llu times; blocks repaired by checks %llu\n",
 		    (unsigned long long)s->faulty_drives, (unsigned long long)s->repaired);

@@ -51,7 +51,7 @@ struct sim_plan {
 
 struct sim_stats {
 	uint64_t runs, lives, crashes, crashes_early, exports, rewinds, calls, resent, resent_same,
-	    resent_other, resent_false, inflight, inflight_done, unstable_lost, verified_nodes,
+	    resent_other, inflight, inflight_done, unstable_lost, verified_nodes,
 	    faulty_drives, repaired;
 };
 

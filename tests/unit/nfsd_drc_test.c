@@ -49,6 +49,9 @@ replay_main(void *arg)
 	struct fs_origin old = key_of(99, 9);
 	drc_restore(d, &old, "before", 6);
 	CU_ASSERT(drc_begin(d, &old, out, &len) == NULL && len == 6);
+	drc_restore(d, &old, "later", 5); /* the same call again, long after */
+	CU_ASSERT(
+	    drc_begin(d, &old, out, &len) == NULL && len == 5 && memcmp(out, "later", 5) == 0);
 	drc_destroy(d);
 }
 

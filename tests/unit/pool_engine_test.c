@@ -493,8 +493,12 @@ redo_bonus(void *arg, const struct pool_record *rec)
 	struct pool_ds *ds = arg;
 	struct pool_obj *o;
 	struct pool_tx *tx;
-	int err = pool_tx_begin_replay(ds, &need, &tx);
+	int err;
 
+	if (rec->in_root) {
+		return 0;
+	}
+	err = pool_tx_begin_replay(ds, &need, &tx);
 	ASSERT(err == 0);
 	err = pool_obj_hold(ds, rec->object, rec->generation, &o);
 	ASSERT(err == 0);

@@ -60,7 +60,7 @@ static uint32_t log_drives;
 static bool real, was_clean, went_back;
 static uint32_t rewind_txgs;
 static bool created;
-static uint64_t life, replayed;
+static uint64_t life, replayed, informed, notes_compared;
 static atomic_ullong ops_done, commits_done;
 
 static uint64_t
@@ -259,6 +259,59 @@ read_state(struct pool_ds *ds, uint64_t number, uint64_t generation, struct stat
 	pool_obj_release(o);
 }
 
+/* ---- notes: what state each operation left ---- */
+
+struct note {
+	uint64_t life, number, generation, hash;
+	uint32_t index, count;
+};
+
+static void
+note_take(struct pool_tx *tx, const struct op *op)
+{
+	struct note n = {.life = life,
+	    .number = op->number,
+	    .generation = op->generation,
+	    .hash = state_hash(&model[op->index]),
+	    .index = op->index,
+	    .count = history[op->index].count};
+
+	pool_tx_note(tx, &n, sizeof(n));
+}
+
+static void
+note_found(void *arg, const void *data, uint32_t len)
+{
+	struct note *newest = arg, n;
+
+	ASSERT(len == sizeof(n));
+	memcpy(&n, data, sizeof(n));
+	ASSERT(n.index < OBJS && n.life < life);
+	if (n.life + 1 == life && n.count >= newest[n.index].count) {
+		newest[n.index] = n;
+	}
+}
+
+/* Before replay: the root has what the newest notes tell, of the life before, if that got so far.
+ */
+static void
+compare_notes(struct pool *p, struct pool_ds *ds)
+{
+	static struct note newest[OBJS];
+
+	memset(newest, 0, sizeof(newest));
+	pool_notes_each(p, note_found, newest);
+	for (uint32_t i = 0; i < OBJS; i++) {
+		const struct note *n = &newest[i];
+
+		if (n->count > 0) {
+			read_state(ds, n->number, n->generation, &seen);
+			ASSERT(state_hash(&seen) == n->hash);
+			notes_compared++;
+		}
+	}
+}
+
 /* ---- a worker ---- */
 
 struct worker {
@@ -376,6 +429,7 @@ op_apply(struct worker *w, struct pool_tx *tx, struct op *op, struct pool_obj **
 		return false;
 	}
 	ASSERT(err == 0);
+	note_take(tx, op);
 	return true;
 }
 
@@ -514,6 +568,10 @@ redo(void *arg, const struct pool_record *rec)
 	struct op op;
 	int err;
 
+	if (rec->in_root) {
+		informed++;
+		return 0;
+	}
 	ASSERT(rec->len_bytes >= sizeof(op));
 	memcpy(&op, rec->payload, sizeof(op));
 	err = pool_tx_begin_replay(ds, &need, &tx);
@@ -622,6 +680,7 @@ pool_take_up(void)
 	ASSERT(err == 0);
 	err = pool_ds_open(p, "tank/a", &ds);
 	ASSERT(err == 0);
+	compare_notes(p, ds);
 	err = pool_replay(p, redo, ds, &rr);
 	ASSERT(err == 0);
 	err = pool_check(p, problem, NULL, &problems);
@@ -690,7 +749,7 @@ lives(uint64_t seed, uint32_t count, unsigned buggify)
 {
 	rng_state = seed * 2654435761u + 88172645463325252ull;
 	created = was_clean = went_back = false;
-	ops_done = commits_done = replayed = 0;
+	ops_done = commits_done = replayed = informed = notes_compared = 0;
 	memset(model, 0, sizeof(model));
 	for (uint32_t i = 0; i < OBJS; i++) {
 		history[i].count = 0;
@@ -719,8 +778,11 @@ lives(uint64_t seed, uint32_t count, unsigned buggify)
 	}
 	bug_set_buggify(0);
 	rig_unmake(&rig);
-	printf("(%llu ops, %llu commits, %llu replayed) ", (unsigned long long)ops_done,
-	    (unsigned long long)commits_done, (unsigned long long)replayed);
+	ASSERT(notes_compared > 0);
+	printf("(%llu ops, %llu commits, %llu replayed, %llu told again, %llu notes) ",
+	    (unsigned long long)ops_done, (unsigned long long)commits_done,
+	    (unsigned long long)replayed, (unsigned long long)informed,
+	    (unsigned long long)notes_compared);
 	fflush(stdout);
 }
 
