@@ -208,6 +208,33 @@ dump_text(char *const *paths, uint32_t count, const char *dataset, uint64_t txg)
 	return text;
 }
 
+uint64_t
+dump_text_newest(char *const *paths, uint32_t count)
+{
+	static struct dump_pool p;
+	struct images im;
+	uint64_t txg = 0;
+
+	images_open(paths, count, &im);
+	if (dump_pool_open(im.drives, im.count, NULL, 0, &p) == 0) {
+		txg = p.uber.txg;
+		dump_pool_close(&p);
+	}
+	images_close(&im);
+	return txg;
+}
+
+bool
+dump_text_is_whole(char *const *paths, uint32_t count, const char *dataset, uint64_t txg)
+{
+	uint64_t before = out_error_count();
+	char *text = dump_text(paths, count, dataset, txg);
+	bool whole = text != NULL && strstr(text, "=?") == NULL && out_error_count() == before;
+
+	mem_free(text);
+	return whole;
+}
+
 /* Output of the commands isn't what these tests look at. */
 static int
 hush(int fd)

@@ -14,6 +14,10 @@ char *dump_text(char *const *paths, uint32_t count, const char *dataset, uint64_
 char *dump_text_quietly(char *const *paths, uint32_t count, const char *dataset);
 /* The text of rig_dump without what a walk doesn't know (cookies, lines of ".."), sorted. Frees text. */
 char *dump_text_of_rig(char *text);
+/* txg of the newest root; 0: none. */
+uint64_t dump_text_newest(char *const *paths, uint32_t count);
+/* Can everything below the root of txg be read? */
+bool dump_text_is_whole(char *const *paths, uint32_t count, const char *dataset, uint64_t txg);
 /* Every command over the images, output thrown away: nothing must crash. */
 void dump_text_everything(char *const *paths, uint32_t count, const char *dataset);
 void dump_text_extract(char *const *paths, uint32_t count, const char *dataset, const char *path, const char *dir);

@@ -283,6 +283,10 @@ check_world(const struct shape *s, uint64_t seed)
 	CU_ASSERT(dump_text_space_agrees(w.paths, w.count));
 	same(w.paths, w.count, "tank", w.tank);
 	same(w.paths, w.count, "tank/kid", w.kid);
+	/* invariant 3 of pool/README: the two roots before the newest are whole, too */
+	uint64_t txg = dump_text_newest(w.paths, w.count);
+	CU_ASSERT(txg > 3 && dump_text_is_whole(w.paths, w.count, "tank", txg - 1));
+	CU_ASSERT(dump_text_is_whole(w.paths, w.count, "tank/kid", txg - 2));
 	dump_text_everything(w.paths, w.count, "tank");
 	check_missing();
 	for (uint32_t i = 0; i < may; i++) {
