@@ -11,14 +11,22 @@
 #include <jansson.h>
 #include "admin/config.h"
 #include "admin/protocol.h"
+#include "kernel-bypass/kb_nvme.h"
 #include "nfsd/nfsd.h"
 
 #define ADM_POOLS_MAX 16u
+#define ADM_CTRLS_MAX 128u
 
 struct adm_pool {
 	struct pool *pool;
 	struct fs_pool *fp;
 	json_t *shares; /* the pool's share list, see shares.c; owned */
+};
+
+/* An NVMe controller that the engine drives itself; see vfio.c. */
+struct adm_ctrl {
+	char address[16];
+	struct nvme_ctrl *ctrl;
 };
 
 struct adm {
@@ -41,6 +49,9 @@ struct adm {
 	bool safe_mode;
 	char host_name[64];
 	uint64_t host_id;
+	struct kb_vfio *vfio; /* NULL: not needed so far; under lock, as the next two */
+	struct adm_ctrl ctrls[ADM_CTRLS_MAX];
+	uint32_t ctrl_count;
 };
 
 /* What a command says when it fails. The message is one sentence; untouched and next may be empty.
@@ -67,7 +78,7 @@ struct adm_command {
 	enum adm_need need;
 };
 extern const struct adm_command adm_pool_commands[], adm_fs_commands[], adm_share_commands[],
-    adm_system_commands[];
+    adm_system_commands[], adm_disk_commands[];
 
 /* ---- helpers for commands ---- */
 /* A string argument; NULL and an error when it is missing, empty or no string. */
@@ -86,6 +97,8 @@ json_t *adm_text(const char *s);
  * with somebody else's data on it. */
 int drives_open(struct adm *a, const char *name, bool force, struct kb_drive **out,
     struct adm_error *e) MAY_PARK;
+/* Where a drive of that name is, without opening it; out->info.path says. -ENOENT; -ENOTUNIQ. */
+int drives_resolve(struct adm *a, const char *name, struct kb_found *out) WARN_UNUSED MAY_PARK;
 /* By its path, without questions. */
 int drives_open_path(struct adm *a, const char *path, struct kb_drive **out) WARN_UNUSED MAY_PARK;
 /* Every drive of the machine (or of the configured image directory) that isn't in use by the
@@ -112,6 +125,9 @@ int shares_publish(struct adm *a, struct adm_error *e) MAY_PARK; /* all pools' s
 /* A descriptor of path, opened by the parent for reading and writing (O_DIRECT when the file system
  * allows). -errno. */
 int parent_open(struct adm *a, const char *path, int *out_fd) WARN_UNUSED MAY_PARK;
+/* Gives an NVMe controller to vfio-pci, or back to the kernel. 0 or -errno with a sentence in why. */
+int parent_bind(struct adm *a, const char *address, bool to_vfio, char *why, size_t why_len)
+    WARN_UNUSED MAY_PARK;
 void parent_ready(struct adm *a) MAY_PARK; /* tells the parent (and systemd) that we serve */
 
 /* ---- server.c ---- */

@@ -32,6 +32,7 @@ static const struct setting settings[] = {
     SETTING(reactors, SETTING_COUNT),
     SETTING(memory_bytes, SETTING_SIZE),
     SETTING(import_auto, SETTING_FLAG),
+    SETTING(vfio, SETTING_FLAG),
     SETTING(debug, SETTING_FLAG),
 };
 

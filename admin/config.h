@@ -16,6 +16,7 @@ struct adm_config {
 	unsigned reactors;     /* 0 = one per core */
 	uint64_t memory_bytes; /* I/O buffers and cache; 0 = half of the machine's memory */
 	bool import_auto;      /* on */
+	bool vfio;             /* off; on: drives of our pools leave the kernel at start */
 	bool debug;
 };
 

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 #include <unistd.h>
-#include "admin/admin_int.h"
+#include "admin/vfio.h"
 
 #define DRIVES_MAX 1024u
 
@@ -36,6 +36,9 @@ drives_scan(struct adm *a, struct drive_list *out)
 	*out = (struct drive_list){0};
 	const char *dir = a->cfg->drives_dir[0] != '\0' ? a->cfg->drives_dir : NULL;
 	int err = kb_scan(dir, drives_collect, out);
+	if (err == 0 && dir == NULL) {
+		vfio_scan(a, drives_collect, out);
+	}
 	if (err == 0 && out->no_memory) {
 		err = -ENOMEM;
 	}
@@ -50,6 +53,9 @@ int
 drives_open_path(struct adm *a, const char *path, struct kb_drive **out)
 {
 	int fd;
+	if (strncmp(path, "pci:", 4) == 0) {
+		return vfio_open(a, path, out);
+	}
 	int err = parent_open(a, path, &fd);
 	return err != 0 ? err : kb_open(path, fd, true, out);
 }
@@ -70,7 +76,7 @@ drives_match(const struct kb_info *info, const char *name)
 
 /* A path, a file of the image directory, a device, a serial or a WWN. found->info.path is where it
  * is; a path that no scan shows is taken as it stands. -ENOTUNIQ: fits several. */
-static int
+int
 drives_resolve(struct adm *a, const char *name, struct kb_found *found)
 {
 	struct drive_list l;

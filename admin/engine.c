@@ -11,6 +11,7 @@
 #include <xxhash.h>
 #include "admin/request.h"
 #include "admin/sandbox.h"
+#include "admin/vfio.h"
 
 #define DRAIN_NS (5 * NSEC_PER_SEC)
 #define MEMORY_MIN (64 * MIB)
@@ -138,6 +139,9 @@ engine_serve(struct engine *e)
 		rt_fdwatch_remove(&e->signals);
 		return 1;
 	}
+	if (!a->safe_mode) {
+		vfio_start(a);
+	}
 	if (a->safe_mode) {
 		log_error("safe-mode reason=repeated-crashes note=no-pool-imported");
 	} else if (a->cfg->import_auto) {
@@ -154,6 +158,7 @@ engine_serve(struct engine *e)
 	}
 	nfsd_stop(a->nfsd, DRAIN_NS);
 	engine_close_pools(a);
+	vfio_stop(a);
 	rt_fdwatch_remove(&e->signals);
 	return err != 0 ? 1 : 0;
 }

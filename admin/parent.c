@@ -99,6 +99,9 @@ static int
 parent_open_drive(const char *path, int *out_fd)
 {
 	struct stat st;
+	if (strncmp(path, "pci:", 4) == 0 || strncmp(path, "/dev/vfio/", 10) == 0) {
+		return parent_open_vfio(path, out_fd);
+	}
 	if (stat(path, &st) != 0) {
 		return -errno;
 	}
@@ -148,6 +151,13 @@ parent_answer(struct parent *p)
 	}
 	if (m.kind == PARENT_READY) {
 		parent_notify("READY=1");
+		return;
+	}
+	if (m.kind == PARENT_BIND || m.kind == PARENT_UNBIND) {
+		parent_bind_vfio(&m);
+		if (parent_send(p->sock, &m, -1) != 0) {
+			parent_end_conversation(p);
+		}
 		return;
 	}
 	if (m.kind != PARENT_OPEN) {
@@ -309,6 +319,7 @@ parent_main(const struct adm_config *cfg, bool restart)
 			return died && !(p.stopping && WIFSIGNALED(p.engine_status)) ? 1 : 0;
 		}
 		safe_mode = parent_note_crash(&p.crashes, parent_now_s()) || safe_mode;
+		safe_mode = !parent_vfio_quiet() || safe_mode;
 		log_error("engine-restart in_s=%u safe_mode=%d", pause_s, safe_mode);
 		if (!parent_pause(&p, pause_s)) {
 			return 0;

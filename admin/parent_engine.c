@@ -1,5 +1,6 @@
 /* parent_engine.c - the engine's end of the conversation with its parent. Blocking, so on helper
  * threads. */
+#include <stdio.h>
 #include "admin/admin_int.h"
 #include "admin/parent.h"
 
@@ -56,6 +57,29 @@ parent_open(struct adm *a, const char *path, int *out_fd)
 	}
 	if (err == 0) {
 		*out_fd = c->fd;
+	}
+	mem_free(c);
+	return err;
+}
+
+int
+parent_bind(struct adm *a, const char *address, bool to_vfio, char *why, size_t why_len)
+{
+	struct parent_call *c = mem_zalloc(sizeof(*c));
+	why[0] = '\0';
+	if (c == NULL) {
+		return -ENOMEM;
+	}
+	c->wants_answer = true;
+	c->msg.kind = to_vfio ? PARENT_BIND : PARENT_UNBIND;
+	snprintf(c->msg.path, sizeof(c->msg.path), "%s", address);
+	int err = parent_call(a, c);
+	if (err == 0 && c->msg.kind != PARENT_DONE) {
+		err = -EPROTO;
+	}
+	if (err == 0) {
+		err = c->msg.err;
+		snprintf(why, why_len, "%.150s", c->msg.path);
 	}
 	mem_free(c);
 	return err;

@@ -95,6 +95,9 @@ int verb_share_set(const struct cli_verb *v, const struct cli_args *a);
 int verb_share_remove(const struct cli_verb *v, const struct cli_args *a);
 int verb_share_list(const struct cli_verb *v, const struct cli_args *a);
 int verb_disk_list(const struct cli_verb *v, const struct cli_args *a);
+int verb_disk_bind(const struct cli_verb *v, const struct cli_args *a);
+int verb_disk_unbind(const struct cli_verb *v, const struct cli_args *a);
+int verb_disk_health(const struct cli_verb *v, const struct cli_args *a);
 int verb_system_status(const struct cli_verb *v, const struct cli_args *a);
 
 #endif

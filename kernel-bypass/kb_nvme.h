@@ -82,6 +82,23 @@ int kb_vfio_open_dev(struct kb_vfio *v, const char *address, int group_fd, struc
 int kb_nvme_open_dev(struct nvme_dev *dev, struct kb_drive **out, unsigned max, unsigned *out_count)
     WARN_UNUSED MAY_PARK;
 
+/*
+ * A controller that stays up whether its drives are open or not, for who opens and closes them often. Its
+ * namespaces are opened by their place, from 0.
+ */
+int kb_nvme_hold(struct nvme_dev *dev, struct nvme_ctrl **out) WARN_UNUSED MAY_PARK;
+unsigned kb_nvme_namespaces(struct nvme_ctrl *c);
+/* What a drive on it will say of itself; false: there is no such place. */
+bool kb_nvme_info(struct nvme_ctrl *c, unsigned place, struct kb_info *out);
+/* 0; -ENOENT; -ENOMEM; -ERR_GONE dead. */
+int kb_nvme_open(struct nvme_ctrl *c, unsigned place, struct kb_drive **out) WARN_UNUSED MAY_PARK;
+bool kb_nvme_is_dead(struct nvme_ctrl *c);
+/* Shuts the controller down, now or when its last drive has closed; c is not to be used any more. Waits when
+ * none is open. */
+void kb_nvme_release(struct nvme_ctrl *c) MAY_PARK;
+bool kb_nvme_in_use(struct nvme_ctrl *c); /* drives are open on it */
+int kb_nvme_hold_health(struct nvme_ctrl *c, struct kb_health *out) WARN_UNUSED MAY_PARK;
+
 /* Of a drive of KB_BACKEND_NVME; -EOPNOTSUPP of another. -ERR_GONE, -EIO, -ETIMEDOUT. */
 int kb_nvme_health(struct kb_drive *d, struct kb_health *out) WARN_UNUSED MAY_PARK;
 void kb_nvme_get_counters(const struct kb_drive *d, struct kb_nvme_counters *out);

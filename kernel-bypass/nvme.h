@@ -281,14 +281,16 @@ struct nvme_ctrl {
 	uint32_t stride;                        /* [c] bytes between doorbells */
 	struct nvme_qpair *qps;                 /* [c] one for each reactor */
 	unsigned qp_count;                      /* [c] */
-	struct nvme_id id;                      /* [k] */
-	struct nvme_ns ns[NVME_NAMESPACES_MAX]; /* [k] */
-	unsigned ns_count;                      /* [k] */
-	struct nvme_admin admin;                /* [k] */
-	uint32_t admin_status;                  /* [k] code of the last refused command */
-	uint64_t reset_ns[NVME_RESETS_MAX];     /* [k] when, a ring */
-	unsigned resets;                        /* [k] */
-	const char *why;                        /* [k] what failed last; static text */
+	struct nvme_id id;                      /* under guard for others; written by the keeper */
+	struct nvme_ns ns[NVME_NAMESPACES_MAX]; /* the same, as ns_count */
+	unsigned ns_count;
+	struct nvme_ns found[NVME_NAMESPACES_MAX]; /* [k] in the making */
+	unsigned found_count;                      /* [k] */
+	struct nvme_admin admin;                   /* [k] */
+	uint32_t admin_status;                     /* [k] code of the last refused command */
+	uint64_t reset_ns[NVME_RESETS_MAX];        /* [k] when, a ring */
+	unsigned resets;                           /* [k] */
+	const char *why;                           /* [k] what failed last; static text */
 	struct nvme_irq irq, release_irq;
 	_Atomic uint32_t want;          /* [a] NVME_WANT_ bits */
 	_Atomic uint32_t state;         /* [a] enum nvme_state; written by the keeper */
@@ -358,8 +360,6 @@ struct nvme_lane {
 	struct rt_msg stop_msg;
 };
 
-/* A drive on namespace index i of the controller. */
-int nvme_drive_create(struct nvme_ctrl *c, unsigned i, struct kb_drive **out) WARN_UNUSED;
 /* After a restart: are the namespaces of the open drives what they were? Those that are not are
  * gone. */
 void nvme_drives_check(struct nvme_ctrl *c);

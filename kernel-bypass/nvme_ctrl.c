@@ -427,6 +427,10 @@ keeper_main(void *arg)
 		nvme_qpairs_each(c, nvme_qpair_thaw);
 	}
 	c->open_err = err;
+	if (err == 0) {
+		log_info("nvme_open device=%s serial=%s model=\"%s\" namespaces=%u queues=%u",
+		    c->dev->name, c->id.serial, c->id.model, c->ns_count, c->qp_count);
+	}
 	wg_done(&c->opened);
 	if (keeper_loop(c)) {
 		ctrl_stop(c);

@@ -109,39 +109,44 @@ static const struct kb_ops nvme_ops = {
 /* ---- open ---- */
 
 static void
-drive_fill_info(const struct nvme_ctrl *c, const struct nvme_ns *ns, struct kb_info *info)
+drive_fill_info(
+    const char *device, const struct nvme_id *id, const struct nvme_ns *ns, struct kb_info *info)
 {
-	snprintf(info->path, sizeof(info->path), "pci:%s/%u", c->dev->name, ns->nsid);
+	snprintf(info->path, sizeof(info->path), "pci:%s/%u", device, ns->nsid);
 	snprintf(info->id, sizeof(info->id), "wwn:%.110s", ns->wwn);
-	snprintf(info->model, sizeof(info->model), "%s", c->id.model);
-	snprintf(info->serial, sizeof(info->serial), "%s", c->id.serial);
+	snprintf(info->model, sizeof(info->model), "%s", id->model);
+	snprintf(info->serial, sizeof(info->serial), "%s", id->serial);
 	info->backend = KB_BACKEND_NVME;
 	info->size_bytes = ALIGN_DOWN(ns->blocks << ns->block_shift, (uint64_t)SECTOR_BYTES);
 	info->physical_sector_bytes = 1u << ns->block_shift;
 	info->logical_sector_bytes = 1u << ns->block_shift;
-	info->volatile_cache = c->id.volatile_cache;
-	info->discard = c->id.dsm;
+	info->volatile_cache = id->volatile_cache;
+	info->discard = id->dsm;
 	info->timeout_ms = DRIVE_TIMEOUT_MS;
 }
 
-int
-nvme_drive_create(struct nvme_ctrl *c, unsigned i, struct kb_drive **out)
+/* What the keeper knows, at one moment; false: there is no such place. */
+static bool
+ctrl_look_at(struct nvme_ctrl *c, unsigned place, struct nvme_id *id, struct nvme_ns *ns)
 {
-	struct kb_info info = {0};
-	struct kb_drive *kd;
+	spin_lock(&c->guard);
+	bool ok = place < c->ns_count;
+	*id = c->id;
+	*ns = c->ns[ok ? place : 0];
+	spin_unlock(&c->guard);
+	return ok;
+}
 
-	drive_fill_info(c, &c->ns[i], &info);
-	int err = kb_drive_create(&nvme_ops, &info, &kd);
-	if (err != 0) {
-		return err;
-	}
-	struct nvme_drive *d = nvme_drive_of(kd);
+static void
+drive_set_up(struct nvme_drive *d, struct nvme_ctrl *c, const struct nvme_id *id)
+{
+	struct kb_drive *kd = &d->drive;
+
 	d->ctrl = c;
-	d->ns = c->ns[i];
-	d->limit_bytes = c->id.max_xfer_bytes;
-	d->dsm = c->id.dsm;
-	d->sgl = c->id.sgl && (c->quirks & NVME_QUIRK_NO_SGL) == 0;
-	d->flush_needed = c->id.volatile_cache;
+	d->limit_bytes = id->max_xfer_bytes;
+	d->dsm = id->dsm;
+	d->sgl = id->sgl && (c->quirks & NVME_QUIRK_NO_SGL) == 0;
+	d->flush_needed = id->volatile_cache;
 	if (d->ns.boundary_bytes == 0 && (c->quirks & NVME_QUIRK_STRIPE_128K) != 0) {
 		d->ns.boundary_bytes = STRIPE_QUIRK_BYTES;
 	}
@@ -149,12 +154,101 @@ nvme_drive_create(struct nvme_ctrl *c, unsigned i, struct kb_drive **out)
 	for (unsigned r = 0; r < kd->lane_count; r++) {
 		container_of(kb_lane_at(kd, r), struct nvme_lane, lane)->qp = &c->qps[r];
 	}
+}
+
+int
+kb_nvme_open(struct nvme_ctrl *c, unsigned place, struct kb_drive **out)
+{
+	struct kb_info info = {0};
+	struct nvme_id id;
+	struct nvme_ns ns;
+	struct kb_drive *kd;
+
+	if (!ctrl_look_at(c, place, &id, &ns)) {
+		return -ENOENT;
+	}
+	drive_fill_info(c->dev->name, &id, &ns, &info);
+	int err = kb_drive_create(&nvme_ops, &info, &kd);
+	if (err != 0) {
+		return err;
+	}
+	struct nvme_drive *d = nvme_drive_of(kd);
+	d->ns = ns;
+	drive_set_up(d, c, &id);
 	spin_lock(&c->guard);
 	list_push_back(&c->drives, &d->link);
 	c->drive_count++;
 	spin_unlock(&c->guard);
+	if (kb_nvme_is_dead(c)) { /* before it knew of this drive */
+		kb_drive_set_gone(kd);
+	}
 	*out = kd;
 	return 0;
+}
+
+/* ---- controllers that are held ---- */
+
+int
+kb_nvme_hold(struct nvme_dev *dev, struct nvme_ctrl **out)
+{
+	int err = nvme_ctrl_open(dev, out);
+
+	if (err == 0) {
+		(*out)->drive_count = 1;
+	}
+	return err;
+}
+
+unsigned
+kb_nvme_namespaces(struct nvme_ctrl *c)
+{
+	spin_lock(&c->guard);
+	unsigned count = c->ns_count;
+	spin_unlock(&c->guard);
+	return count;
+}
+
+bool
+kb_nvme_info(struct nvme_ctrl *c, unsigned place, struct kb_info *out)
+{
+	struct nvme_id id;
+	struct nvme_ns ns;
+
+	memset(out, 0, sizeof(*out));
+	if (!ctrl_look_at(c, place, &id, &ns)) {
+		return false;
+	}
+	drive_fill_info(c->dev->name, &id, &ns, out);
+	return true;
+}
+
+bool
+kb_nvme_is_dead(struct nvme_ctrl *c)
+{
+	return atomic_load(&c->state) >= NVME_DEAD;
+}
+
+bool
+kb_nvme_in_use(struct nvme_ctrl *c)
+{
+	spin_lock(&c->guard);
+	bool in_use = c->drive_count > 1;
+	spin_unlock(&c->guard);
+	return in_use;
+}
+
+void
+kb_nvme_release(struct nvme_ctrl *c)
+{
+	spin_lock(&c->guard);
+	bool last = --c->drive_count == 0;
+	if (!last) {
+		nvme_want(c, NVME_WANT_LEAVE);
+	}
+	spin_unlock(&c->guard);
+	if (last) {
+		nvme_ctrl_close(c);
+	}
 }
 
 int
@@ -163,30 +257,23 @@ kb_nvme_open_dev(struct nvme_dev *dev, struct kb_drive **out, unsigned max, unsi
 	struct nvme_ctrl *c;
 	unsigned count = 0;
 
-	int err = nvme_ctrl_open(dev, &c);
+	int err = kb_nvme_hold(dev, &c);
 	if (err != 0) {
 		return err;
 	}
-	if (c->ns_count == 0 || max == 0) {
-		nvme_ctrl_close(c);
-		return -ENODEV;
-	}
-	unsigned want = MIN(c->ns_count, max);
+	unsigned want = MIN(kb_nvme_namespaces(c), max);
 	while (err == 0 && count < want) {
-		err = nvme_drive_create(c, count, &out[count]);
+		err = kb_nvme_open(c, count, &out[count]);
 		count += err == 0;
 	}
-	if (err != 0 && count == 0) {
-		nvme_ctrl_close(c);
-	}
 	while (err != 0 && count > 0) {
-		kb_close(out[--count]); /* the last one closes the controller */
+		kb_close(out[--count]);
 	}
-	if (err == 0) {
-		log_info("nvme_open device=%s serial=%s model=\"%s\" namespaces=%u queues=%u",
-		    c->dev->name, c->id.serial, c->id.model, count, c->qp_count);
-		*out_count = count;
+	kb_nvme_release(c); /* from here on the drives keep it */
+	if (err == 0 && count == 0) {
+		err = -ENODEV;
 	}
+	*out_count = count;
 	return err;
 }
 
@@ -233,12 +320,8 @@ nvme_drives_gone(struct nvme_ctrl *c)
 /* ---- health ---- */
 
 int
-kb_nvme_health(struct kb_drive *d, struct kb_health *out)
+kb_nvme_hold_health(struct nvme_ctrl *c, struct kb_health *out)
 {
-	if (d->info.backend != KB_BACKEND_NVME) {
-		return -EOPNOTSUPP;
-	}
-	struct nvme_ctrl *c = nvme_drive_of(d)->ctrl;
 	mutex_lock(&c->health_lock);
 	wg_add(&c->health_done, 1);
 	nvme_want(c, NVME_WANT_HEALTH);
@@ -249,6 +332,15 @@ kb_nvme_health(struct kb_drive *d, struct kb_health *out)
 	}
 	mutex_unlock(&c->health_lock);
 	return err;
+}
+
+int
+kb_nvme_health(struct kb_drive *d, struct kb_health *out)
+{
+	if (d->info.backend != KB_BACKEND_NVME) {
+		return -EOPNOTSUPP;
+	}
+	return kb_nvme_hold_health(nvme_drive_of(d)->ctrl, out);
 }
 
 void

@@ -127,7 +127,9 @@ step_identify(struct nvme_ctrl *c, uint64_t deadline_ns)
 	    (strcmp(id.serial, c->id.serial) != 0 || strcmp(id.model, c->id.model) != 0)) {
 		return fail(c, -ERR_GONE, "another drive is in its place");
 	}
+	spin_lock(&c->guard);
 	c->id = id;
+	spin_unlock(&c->guard);
 	return 0;
 }
 
@@ -176,7 +178,7 @@ ns_identify(struct nvme_ctrl *c, struct nvme_ns *ns, const struct nvs_id_ns *raw
 static int
 ns_add(struct nvme_ctrl *c, uint32_t nsid)
 {
-	struct nvme_ns *ns = &c->ns[c->ns_count];
+	struct nvme_ns *ns = &c->found[c->found_count];
 	const char *why = NULL;
 	struct nvs_id_ns *raw = mem_zalloc(sizeof(*raw));
 
@@ -187,7 +189,7 @@ ns_add(struct nvme_ctrl *c, uint32_t nsid)
 	if (err == 0) {
 		memcpy(raw, c->admin.page, sizeof(*raw));
 		if (nvme_decode_ns(raw, nsid, ns, &why) == 0) {
-			c->ns_count++;
+			c->found_count++;
 			ns_identify(c, ns, raw);
 		} else {
 			log_notice("nvme_namespace_unusable device=%s nsid=%u reason=\"%s\"",
@@ -203,7 +205,7 @@ step_namespaces(struct nvme_ctrl *c, uint64_t deadline_ns)
 {
 	struct le32 list[NVME_NAMESPACES_MAX];
 
-	c->ns_count = 0;
+	c->found_count = 0;
 	int err = nvme_admin_identify(c, NVS_CNS_NS_LIST, 0);
 	if (err == 0) {
 		memcpy(list, c->admin.page, sizeof(list));
@@ -225,7 +227,14 @@ step_namespaces(struct nvme_ctrl *c, uint64_t deadline_ns)
 		last = nsid;
 		err = ns_add(c, nsid);
 	}
-	return err != 0 ? fail(c, err, "a namespace did not identify itself") : 0;
+	if (err != 0) {
+		return fail(c, err, "a namespace did not identify itself");
+	}
+	spin_lock(&c->guard);
+	memcpy(c->ns, c->found, sizeof(c->ns));
+	c->ns_count = c->found_count;
+	spin_unlock(&c->guard);
+	return 0;
 }
 
 static int

@@ -386,6 +386,91 @@ test_namespaces(void)
 	rig_live(&r, 4, life_namespace_silently);
 }
 
+/* A held controller stays up while its drives come and go. */
+static void
+life_hold(struct nvme_rig *r)
+{
+	struct nvme_ctrl *c;
+	struct kb_drive *d[3];
+	struct kb_info info;
+	struct kb_health h;
+
+	CU_ASSERT(kb_nvme_hold(nvme_model_open(r->model), &c) == 0);
+	CU_ASSERT(kb_nvme_namespaces(c) == 2 && !kb_nvme_in_use(c) && !kb_nvme_is_dead(c));
+	CU_ASSERT(kb_nvme_info(c, 1, &info) && !kb_nvme_info(c, 2, &info));
+	CU_ASSERT(kb_nvme_open(c, 2, &d[0]) == -ENOENT);
+	for (unsigned i = 0; i < 3; i++) {
+		CU_ASSERT(kb_nvme_open(c, i % 2, &d[i]) == 0);
+	}
+	CU_ASSERT(strcmp(kb_id(d[0]), kb_id(d[2])) == 0); /* one namespace, opened twice */
+	CU_ASSERT(rig_write(d[0], 1, 5, 0) == 0 && rig_check(d[2], 1, 5) == 0);
+	CU_ASSERT(kb_nvme_in_use(c));
+	for (unsigned i = 0; i < 3; i++) {
+		kb_close(d[i]);
+	}
+	CU_ASSERT(!kb_nvme_in_use(c) && rig_count(r).shutdowns == 0);
+	CU_ASSERT(kb_nvme_hold_health(c, &h) == 0 && h.temperature_c == 35);
+	CU_ASSERT(kb_nvme_open(c, 0, &d[0]) == 0);
+	if (r->number == 0) {
+		kb_close(d[0]);
+		kb_nvme_release(c);
+	} else { /* let go first: the drive keeps it */
+		kb_nvme_release(c);
+		CU_ASSERT(rig_check(d[0], 1, 5) == 0 && rig_count(r).shutdowns == 0);
+		kb_close(d[0]);
+	}
+	CU_ASSERT(rig_count(r).shutdowns == 1 && rig_count(r).memory_maps == 0);
+}
+
+/* It vanishes while nobody has a drive of it open. */
+static void
+life_hold_vanish(struct nvme_rig *r)
+{
+	struct nvme_ctrl *c;
+	struct kb_drive *d;
+	struct kb_health h;
+
+	CU_ASSERT(kb_nvme_hold(nvme_model_open(r->model), &c) == 0);
+	nvme_model_vanish(r->model);
+	fiber_sleep(1100 * NSEC_PER_MSEC);
+	CU_ASSERT(kb_nvme_is_dead(c));
+	CU_ASSERT(kb_nvme_open(c, 0, &d) == 0);
+	CU_ASSERT(kb_is_gone(d) && rig_write(d, 1, 1, 0) == -ERR_GONE);
+	kb_close(d);
+	CU_ASSERT(kb_nvme_hold_health(c, &h) == -ERR_GONE);
+	kb_nvme_release(c);
+	CU_ASSERT(rig_count(r).memory_maps == 0);
+}
+
+static void
+test_hold(void)
+{
+	struct nvme_rig r = {.opt = rig_options()};
+
+	r.opt.namespaces = 2;
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		r.number = seed % 2;
+		rig_live(&r, seed, life_hold);
+		rig_live(&r, seed, life_hold_vanish);
+	}
+}
+
+static void
+test_address(void)
+{
+	static const char *const wrong[] = {"", "0000:05:00", "0000:05:00.8", "0000:05:00.0 ",
+	    "0000:05:00.00", "0000-05:00.0", "0000:05:0G.0", "../..:05:00.0", "0000:05:00.0/../x",
+	    "0000:0A:00.0", "pci:0000:05:00.0"};
+
+	CU_ASSERT(kb_pci_is_address("0000:05:00.0") && kb_pci_is_address("ffff:fe:1f.7"));
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		CU_ASSERT(!kb_pci_is_address(wrong[i]));
+	}
+	struct kb_pci p;
+	CU_ASSERT(kb_pci_look("fffe:fe:1f.7", &p) == -ENOENT);
+	CU_ASSERT(kb_pci_look("../../etc", &p) == -EINVAL);
+}
+
 /* ---- health and events ---- */
 
 static void
@@ -491,6 +576,8 @@ main(int argc, char **argv)
 	    {"flush", test_flush},
 	    {"power cut", test_power_cut},
 	    {"namespaces", test_namespaces},
+	    {"hold", test_hold},
+	    {"address", test_address},
 	    {"health", test_health},
 	    {"idle", test_idle},
 	    {"same seed", test_same_seed},

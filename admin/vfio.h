@@ -1,0 +1,20 @@
+/* vfio.h - the engine's side of NVMe drives on VFIO; see vfio.c. */
+#ifndef AGATE_ADMIN_VFIO_H
+#define AGATE_ADMIN_VFIO_H
+
+#include "admin/admin_int.h"
+
+/* Brings up what vfio-pci has and, with the setting vfio, binds labelled drives first. */
+void vfio_start(struct adm *a) MAY_PARK;
+void vfio_stop(struct adm *a) MAY_PARK;
+/* A function that vfio-pci has. 0 or -errno, with a reason (static, or NULL). */
+int vfio_attach(struct adm *a, const char *address, const char **out_why) WARN_UNUSED MAY_PARK;
+void vfio_give_back(struct adm *a, const char *address) MAY_PARK; /* to the kernel */
+void vfio_detach(struct adm *a, struct adm_ctrl *ac) MAY_PARK;  /* no drive of it is open */
+struct adm_ctrl *vfio_find(struct adm *a, const char *address); /* NULL */
+/* path: as kb_path of such a drive, "pci:0000:05:00.0/1". 0; -ENOENT; as kb_nvme_open. */
+int vfio_open(struct adm *a, const char *path, struct kb_drive **out) WARN_UNUSED MAY_PARK;
+void vfio_scan(
+    struct adm *a, void (*found)(void *arg, const struct kb_found *f), void *arg) MAY_PARK;
+
+#endif
