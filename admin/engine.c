@@ -96,6 +96,7 @@ engine_start_nfsd(struct adm *a)
 	    .mount_port = c->mount_port,
 	    .portmap_port = c->portmap_port,
 	    .portmap = c->portmap,
+	    .wait = true,
 	};
 	return nfsd_start(&cfg, &a->nfsd);
 }
@@ -147,6 +148,7 @@ engine_serve(struct engine *e)
 	} else if (a->cfg->import_auto) {
 		imports_auto(a);
 	}
+	nfsd_serve(a->nfsd);
 	err = server_start(a);
 	if (err != 0) {
 		log_error("socket-not-served path=%s reason=%s", a->cfg->socket, err_str(err));

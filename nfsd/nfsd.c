@@ -98,8 +98,8 @@ nfsd_open_ports(struct nfsd *n)
 	return 0;
 }
 
-static void
-nfsd_start_fibers(struct nfsd *n)
+void
+nfsd_serve(struct nfsd *n)
 {
 	for (unsigned i = 0; i < n->listener_count; i++) {
 		wg_add(&n->fibers, n->listeners[i].udp != NULL ? 2 : 1);
@@ -189,7 +189,9 @@ nfsd_start(const struct nfsd_config *cfg, struct nfsd **out)
 		nfsd_free(n);
 		return err;
 	}
-	nfsd_start_fibers(n);
+	if (!cfg->wait) {
+		nfsd_serve(n);
+	}
 	*out = n;
 	return 0;
 }

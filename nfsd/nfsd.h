@@ -21,10 +21,13 @@ struct nfsd_config {
 			 same and says so */
 	uint32_t conn_max;       /* connections; default 4096 */
 	uint32_t idle_timeout_s; /* a connection without a request; default 600 */
+	bool wait; /* listen, but answer nobody before nfsd_serve: who calls while pools are being
+		      taken up has to wait, not to hear that its handle is stale */
 };
 
 /* Starts listening. Write verifier: new and unique with each start. May park. */
 int nfsd_start(const struct nfsd_config *cfg, struct nfsd **out) WARN_UNUSED MAY_PARK;
+void nfsd_serve(struct nfsd *n) MAY_PARK; /* once, after nfsd_start with wait */
 /* Stop accepting, let running requests finish for at most drain_ns, close everything. */
 void nfsd_stop(struct nfsd *n, uint64_t drain_ns) MAY_PARK;
 void nfsd_ports(

@@ -3,8 +3,8 @@
  *
  * run: works until the time has passed (exit 0) or the server has gone (exit 3); an answer that is
  * an error is a failure (exit 1). check: the last line is "durable: N acknowledged, LOST 0, WRONG
- * 0"; exit 1 unless both are 0. tamper: changes something of worker 0 that the next check has to
- * notice.
+ * 0"; exit 1 unless both are 0. always: the share has sync=always, so that UNSTABLE data is durable
+ * too. tamper: changes something of worker 0 that the next check has to notice.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 enum { EXIT_GONE = 3 };
 
 static const char usage[] = "usage: durable URL run JOURNAL DIR WORKERS SEED SECONDS\n"
-			    "       durable URL check JOURNAL DIR WORKERS\n"
+			    "       durable URL check JOURNAL DIR WORKERS [always]\n"
 			    "       durable URL tamper JOURNAL DIR KIND\n"
 			    "       durable - kinds";
 
@@ -198,7 +198,6 @@ work(const char *url, const char *journal, const char *dir, unsigned number, uin
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	w = (struct worker){.nfs = client_mount(url), .dir = dir, .number = number, .version = 1};
 	w.random = (seed + 1) * 0x9e3779b97f4a7c15ull + number * 0xd1b54a32d192ed03ull + 1;
-	nfs_set_autoreconnect(w.nfs, 0);
 	snprintf(path, sizeof(path), "%s.%u", journal, number);
 	w.journal = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
 	path_dir(path, sizeof(path), dir, number);
@@ -270,7 +269,9 @@ main(int argc, char **argv)
 	if (argc == 8 && strcmp(argv[2], "run") == 0) {
 		return run(argv);
 	}
-	if (argc == 6 && strcmp(argv[2], "check") == 0) {
+	if ((argc == 6 || (argc == 7 && strcmp(argv[6], "always") == 0)) &&
+	    strcmp(argv[2], "check") == 0) {
+		model_set_always(argc == 7);
 		return check(argv);
 	}
 	if (argc == 3 && strcmp(argv[2], "kinds") == 0) {

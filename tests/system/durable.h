@@ -63,6 +63,8 @@ struct model {
 	struct file file[SLOTS];
 };
 
+/* Data written UNSTABLE is durable when it is acknowledged, as with sync=always. */
+void model_set_always(bool yes);
 /* The state after n. */
 void model_apply(struct model *m, const struct note *n);
 /* Both outcomes of n are right from here on, where the model can say so: data and sizes. False: it

@@ -3,6 +3,14 @@
 
 #define NOTE_MAGIC 0x45544f4eu
 
+static bool always;
+
+void
+model_set_always(bool yes)
+{
+	always = yes;
+}
+
 static uint64_t
 mix(uint64_t x)
 {
@@ -163,7 +171,7 @@ model_apply(struct model *m, const struct note *n)
 		break;
 	case OP_WRITE:
 	case OP_WRITE_SYNC:
-		file_write(f, n, n->op == OP_WRITE_SYNC);
+		file_write(f, n, n->op == OP_WRITE_SYNC || always);
 		break;
 	case OP_COMMIT:
 		file_commit(f);
