@@ -115,7 +115,7 @@ path_build(const struct dump_pool *p, const struct dump_dataset *v, uint32_t cou
 			memcpy(ds->path, path + start, sizeof(path) - start);
 			return true;
 		}
-		path[--start] = '/';
+		path[--start] = at->next_snap != 0 ? '@' : '/';
 		at = by_object(v, count, at->parent);
 	}
 	return false;

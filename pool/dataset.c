@@ -165,6 +165,17 @@ obj_bytes_read(struct pool_obj *o, uint64_t off, uint32_t len, uint8_t *out)
 	return 0;
 }
 
+/* Does a dataset have what this firmware doesn't keep: it would free a snapshot's blocks, and write
+ * the description without these fields. */
+static bool
+phys_is_newer(const struct dataset_phys *phys)
+{
+	return le64_get(phys->flags) >> DATASET_FLAGS_INCOMPAT_SHIFT != 0 ||
+	       le64_get(phys->prev_snap) != 0 || le64_get(phys->prev_snap_txg) != 0 ||
+	       le64_get(phys->next_snap) != 0 || le64_get(phys->origin) != 0 ||
+	       le64_get(phys->deadmap) != 0 || le64_get(phys->pending) != 0;
+}
+
 static int
 phys_decode(const struct dataset_phys *phys, struct pool_ds *ds)
 {
@@ -175,7 +186,7 @@ phys_decode(const struct dataset_phys *phys, struct pool_ds *ds)
 	    memchr(name, 0, sizeof(phys->name)) == NULL || strchr(name, '/') != NULL) {
 		return -ERR_CORRUPT;
 	}
-	if (le64_get(phys->flags) >> DATASET_FLAGS_INCOMPAT_SHIFT != 0) {
+	if (phys_is_newer(phys)) {
 		return -ERR_FEATURE;
 	}
 	ds->guid = le64_get(phys->guid);
