@@ -97,6 +97,8 @@ owner_settle(struct freer *f)
 		    (o->destroy_txg == 0 || o->destroy_txg > f->tx->txg)) {
 			spin_lock(&o->lock);
 			o->tree.used_sectors -= f->sectors;
+			atomic_store_explicit(
+			    &o->used_sectors, o->tree.used_sectors, memory_order_relaxed);
 			spin_unlock(&o->lock);
 			obj_dirty(f->tx, o);
 		}

@@ -392,6 +392,7 @@ obj_load(struct pool_obj *o)
 	}
 	o->generation = le64_get(slot->generation);
 	o->tree.used_sectors = le64_get(slot->used_sectors);
+	atomic_store_explicit(&o->used_sectors, o->tree.used_sectors, memory_order_relaxed);
 	o->tree.levels = slot->levels;
 	if ((slot->flags & OBJECT_INLINE) == 0) {
 		o->tree.root = slot->data;
@@ -715,7 +716,7 @@ pool_obj_block_bytes(const struct pool_obj *o)
 uint64_t
 pool_obj_used_bytes(const struct pool_obj *o)
 {
-	uint64_t sectors = __atomic_load_n(&o->tree.used_sectors, __ATOMIC_RELAXED);
+	uint64_t sectors = atomic_load_explicit(&o->used_sectors, memory_order_relaxed);
 
 	return space_bytes_for(o->ds->p, sectors, RAIDZ_BLOCK_BYTES_MAX / 8);
 }

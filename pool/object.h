@@ -61,6 +61,7 @@ struct pool_obj {
 	struct object_slot *saved; /* what saved_txg must write, when slot is newer */
 	uint64_t saved_txg;
 	struct tree tree;
+	atomic_ullong used_sectors; /* the tree's, for who asks without the lock */
 	uint64_t tree_seq;       /* changes with tree and when ranges go */
 	atomic_bool dying;
 	uint64_t destroy_txg;

@@ -245,6 +245,7 @@ job_publish(struct ds_job *d, struct obj_job *j, const struct tree *tree)
 
 	spin_lock(&o->lock);
 	o->tree = *tree;
+	atomic_store_explicit(&o->used_sectors, tree->used_sectors, memory_order_relaxed);
 	o->tree_seq++;
 	o->range_total -= live->range_count;
 	live->range_count = 0;
