@@ -60,25 +60,12 @@ struct disk_check {
 	int err;
 };
 
-static bool
-disk_is_on(const struct kb_pci *p, const char *path)
-{
-	const char *name = strncmp(path, "/dev/", 5) == 0 ? path + 5 : "";
-	size_t len = strlen(name);
-	for (const char *s = p->blocks; len > 0 && (s = strstr(s, name)) != NULL; s += len) {
-		if ((s == p->blocks || s[-1] == ' ') && (s[len] == ' ' || s[len] == '\0')) {
-			return true;
-		}
-	}
-	return false;
-}
-
 static void
 disk_check_one(void *arg, const struct kb_found *f)
 {
 	struct disk_check *c = arg;
 	const char *pool = NULL;
-	if (c->err != 0 || !disk_is_on(c->pci, f->info.path)) {
+	if (c->err != 0 || !kb_pci_has(c->pci, f->info.path)) {
 		return;
 	}
 	if (drives_in_service(c->a, f->info.id, &pool)) {

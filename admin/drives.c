@@ -340,6 +340,8 @@ disk_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		return adm_fail(e, err, "the drives can't be listed: %s", err_str(err));
 	}
 	json_t *list = json_array();
+	struct kb_pci *functions;
+	uint32_t function_count = vfio_functions(&functions);
 	for (uint32_t i = 0; i < l.count; i++) {
 		const struct kb_info *info = &l.found[i].info;
 		const char *pool = NULL;
@@ -352,13 +354,15 @@ disk_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 			drives_describe(a, &l.found[i], use, sizeof(use));
 		}
 		json_array_append_new(list,
-		    json_pack("{s:o, s:o, s:o, s:o, s:I, s:i, s:s, s:b, s:o}", "path",
+		    json_pack("{s:o, s:o, s:o, s:o, s:I, s:i, s:s, s:b, s:o, s:o}", "path",
 			adm_text(info->path), "id", adm_text(info->id), "model",
 			adm_text(info->model), "serial", adm_text(info->serial), "size",
 			(json_int_t)info->size_bytes, "sector", (int)info->physical_sector_bytes,
 			"driver", drives_backend_name(info->backend), "volatile_cache",
-			info->volatile_cache, "use", adm_text(use)));
+			info->volatile_cache, "use", adm_text(use), "note",
+			adm_text(vfio_note(functions, function_count, info->path))));
 	}
+	mem_free(functions);
 	mem_free(l.found);
 	*out = list;
 	return 0;

@@ -216,22 +216,41 @@ vfio_start_one(struct adm *a, const struct kb_pci *p)
 	}
 }
 
+uint32_t
+vfio_functions(struct kb_pci **out)
+{
+	struct vfio_list l = {.items = mem_zalloc_array(ADM_CTRLS_MAX, sizeof(struct kb_pci))};
+	if (l.items != NULL) {
+		offload(vfio_scan_run, &l);
+	}
+	*out = l.items;
+	return l.err == 0 ? l.count : 0;
+}
+
+const char *
+vfio_note(const struct kb_pci *functions, uint32_t count, const char *path)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		const struct kb_pci *p = &functions[i];
+		if (kb_pci_has(p, path)) {
+			return p->why_not[0] != '\0' ? p->why_not : "can be bound";
+		}
+	}
+	return "";
+}
+
 void
 vfio_start(struct adm *a)
 {
-	struct vfio_list l = {0};
+	struct kb_pci *functions;
 	if (a->cfg->drives_dir[0] != '\0') {
 		return;
 	}
-	l.items = mem_zalloc_array(ADM_CTRLS_MAX, sizeof(*l.items));
-	if (l.items == NULL) {
-		return;
+	uint32_t count = vfio_functions(&functions);
+	for (uint32_t i = 0; i < count; i++) {
+		vfio_start_one(a, &functions[i]);
 	}
-	offload(vfio_scan_run, &l);
-	for (uint32_t i = 0; l.err == 0 && i < l.count; i++) {
-		vfio_start_one(a, &l.items[i]);
-	}
-	mem_free(l.items);
+	mem_free(functions);
 }
 
 void

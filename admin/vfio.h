@@ -14,6 +14,10 @@ void vfio_detach(struct adm *a, struct adm_ctrl *ac) MAY_PARK;  /* no drive of i
 struct adm_ctrl *vfio_find(struct adm *a, const char *address); /* NULL */
 /* path: as kb_path of such a drive, "pci:0000:05:00.0/1". 0; -ENOENT; as kb_nvme_open. */
 int vfio_open(struct adm *a, const char *path, struct kb_drive **out) WARN_UNUSED MAY_PARK;
+/* The machine's NVMe controllers, an array to mem_free; returns how many. */
+uint32_t vfio_functions(struct kb_pci **out) MAY_PARK;
+/* Why the kernel drives this drive; "" when it is no NVMe drive. Lives as long as functions. */
+const char *vfio_note(const struct kb_pci *functions, uint32_t count, const char *path);
 void vfio_scan(
     struct adm *a, void (*found)(void *arg, const struct kb_found *f), void *arg) MAY_PARK;
 

@@ -43,6 +43,8 @@ struct kb_pci {
 
 bool kb_pci_is_address(const char *s);
 int kb_pci_group(const char *address); /* -1: none */
+/* Is the block device name (nvme0n1, with or without /dev/) one of its namespaces? */
+bool kb_pci_has(const struct kb_pci *p, const char *name);
 /* 0; -ENOENT there is no such function; -EINVAL it is no NVMe controller. */
 int kb_pci_look(const char *address, struct kb_pci *out) WARN_UNUSED;
 /* By address, by block device (with or without /dev/), or as kb_path names it. */

@@ -250,6 +250,20 @@ kb_pci_scan(void (*found)(void *arg, const struct kb_pci *p), void *arg)
 	return 0;
 }
 
+bool
+kb_pci_has(const struct kb_pci *p, const char *name)
+{
+	name = strncmp(name, "/dev/", 5) == 0 ? name + 5 : name;
+	size_t len = strlen(name);
+
+	for (const char *s = p->blocks; len > 0 && (s = strstr(s, name)) != NULL; s += len) {
+		if ((s == p->blocks || s[-1] == ' ') && (s[len] == ' ' || s[len] == '\0')) {
+			return true;
+		}
+	}
+	return false;
+}
+
 struct find {
 	const char *name;
 	struct kb_pci *out;
@@ -260,13 +274,10 @@ static void
 find_one(void *arg, const struct kb_pci *p)
 {
 	struct find *f = arg;
-	size_t len = strlen(f->name);
 
-	for (const char *s = p->blocks; !f->found && (s = strstr(s, f->name)) != NULL; s += len) {
-		if ((s == p->blocks || s[-1] == ' ') && (s[len] == ' ' || s[len] == '\0')) {
-			*f->out = *p;
-			f->found = true;
-		}
+	if (!f->found && kb_pci_has(p, f->name)) {
+		*f->out = *p;
+		f->found = true;
 	}
 }
 
@@ -282,10 +293,6 @@ kb_pci_find(const char *name, struct kb_pci *out)
 	}
 	if (kb_pci_is_address(name)) {
 		return kb_pci_look(name, out);
-	}
-	f.name = strncmp(name, "/dev/", 5) == 0 ? name + 5 : name;
-	if (f.name[0] == '\0') {
-		return -ENOENT;
 	}
 	int err = kb_pci_scan(find_one, &f);
 	return err != 0 ? err : f.found ? 0 : -ENOENT;
