@@ -19,6 +19,7 @@
 #define LOG_OBJS_MAX 8u
 #define LOG_SEGS_MAX 5u
 #define RESERVE_LOOK_NS NSEC_PER_SEC
+#define RESERVE_FIRST_LOOK_NS (10 * NSEC_PER_MSEC)
 #define RING_TIGHT_PERCENT 75u
 
 struct deferred {
@@ -44,15 +45,17 @@ log_reserve(struct pool_tx *tx, const struct pool_need *need)
 	if (need->log_records == 0 || ring == NULL || atomic_load(&s->on_txg) == UINT64_MAX) {
 		return 0;
 	}
-	for (;;) {
+	for (bool waited = false;; waited = true) {
+		uint64_t look = waited ? RESERVE_LOOK_NS : RESERVE_FIRST_LOOK_NS;
 		int err;
 
-		if (ilog_fill_percent(ring) > RING_TIGHT_PERCENT) {
-			txg_want(p->txgs,
-			    txg_open(p->txgs) + 2); /* what is in the ring goes two txgs later */
+		/* What is in the ring, and what deferred records hold of it, goes two txgs later.
+		 * None may come by itself: perhaps nothing is dirty but what waits here. */
+		if (waited || ilog_fill_percent(ring) > RING_TIGHT_PERCENT) {
+			txg_want(p->txgs, txg_open(p->txgs) + 2);
 		}
-		err = ilog_reserve(ring, need->log_bytes, need->log_records,
-		    rt_now_ns() + RESERVE_LOOK_NS, &tx->log_space);
+		err = ilog_reserve(
+		    ring, need->log_bytes, need->log_records, rt_now_ns() + look, &tx->log_space);
 		if (err == 0) {
 			tx->ring = ring;
 			tx->log_overhead =
@@ -337,7 +340,8 @@ log_drop_deferred(struct pool *p, uint64_t txg)
 
 		spin_lock(&s->lock);
 		if (!list_empty(l)) {
-			o = container_of(l->next - DEFERRED_SLOT(txg), struct pool_obj, deferred_link);
+			o = container_of(
+			    l->next - DEFERRED_SLOT(txg), struct pool_obj, deferred_link);
 			list_remove(&o->deferred_link[DEFERRED_SLOT(txg)]);
 			o->deferred_in[DEFERRED_SLOT(txg)] = false;
 		}

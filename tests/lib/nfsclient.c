@@ -364,6 +364,7 @@ nfsc_call(struct nfsc *c, enum nfsc_proc proc, const void *args, void *res)
 		struct nfsc_msg call, reply;
 		int err = nfsc_encode(c, NFSC_PROG_NFS, 3, proc, args, &call);
 		if (err != 0) {
+			c->err = err;
 			return err;
 		}
 		err = nfsc_transact(c, &call, &reply);
@@ -377,6 +378,7 @@ nfsc_call(struct nfsc *c, enum nfsc_proc proc, const void *args, void *res)
 			err = nfsc_decode(c, &reply, NFSC_PROG_NFS, proc, res);
 			nfsc_msg_free(&reply);
 		}
+		c->err = err;
 		return err;
 	}
 }

@@ -68,6 +68,7 @@ struct nfsc {
 	/* of the last reply */
 	uint32_t xid, accept_stat, reject_stat, auth_stat, low, high;
 	bool denied;
+	int err; /* of the last nfsc_call */
 };
 
 /* A call or a reply as bytes, without the record mark. Memory of mem.h. */

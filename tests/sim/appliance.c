@@ -35,12 +35,20 @@ draw_machine(struct sim *s)
 	}
 	mc->logs = m_chance(r, 70) ? 2 : m_below(r, 2);
 	mc->drive_bytes = (96 + 32 * m_below(r, 3)) * MIB;
-	mc->log_bytes = 0;
+	mc->log_bytes = m_chance(r, 60) ? (4 + m_below(r, 5)) * MIB : 0; /* small ones wrap */
 	mc->sync = one_of(r, syncs, ARRAY_LEN(syncs));
 	mc->compression = one_of(r, compressions, ARRAY_LEN(compressions));
 	mc->recordsize = one_of(r, records, ARRAY_LEN(records));
 	mc->latency_ns = m_chance(r, 25) ? 5 * NSEC_PER_MSEC : 200 * NSEC_PER_USEC;
 	mc->buggify = buggify[m_below(r, ARRAY_LEN(buggify))];
+	if (m_chance(r, 6)) {
+		mc->fill = true;
+		mc->sets = 1;
+		mc->kind = m_chance(r, 50) ? RAIDZ_KIND_MIRROR : RAIDZ_KIND_PARITY;
+		mc->width = mc->kind == RAIDZ_KIND_MIRROR ? 1 : 3;
+		mc->parity = mc->kind == RAIDZ_KIND_MIRROR ? 0 : 1;
+		mc->drive_bytes = 64 * MIB;
+	}
 	s->names_per_dir = m_chance(r, 15) ? 300 : 12;
 	s->nodes_max = m_chance(r, 15) ? 250 : 60;
 	s->file_bytes_max = m_chance(r, 50) ? M_FILE_BYTES_MAX : 64u << 10;
@@ -77,7 +85,7 @@ draw_plan(struct sim *s, unsigned lives)
 	*p = (struct sim_plan){.last = s->life == lives, .end = SIM_END_EXPORT};
 	p->clients = 1 + m_below(r, SIM_CLIENTS_MAX);
 	p->reactors = 1 + m_below(r, 4);
-	p->sync_every_ns = m_chance(r, 80) ? draw_scale(r, 22, 30) : 0;
+	p->sync_every_ns = m_chance(r, 80) ? draw_scale(r, 22, 27) : 0;
 	p->end_ns = draw_scale(r, 20, 31);
 	if (p->last) {
 		return;
@@ -85,12 +93,12 @@ draw_plan(struct sim *s, unsigned lives)
 	uint32_t draw = m_below(r, 100);
 	if (draw < 60) {
 		p->end = SIM_END_WRITES;
-		p->end_writes = draw_scale(r, 2, 12);
+		p->end_writes = draw_scale(r, 4, 13);
 	} else if (draw < 90) {
 		p->end = SIM_END_TIME;
 	}
 	/* a root that old exists only when so many txgs were committed since the last import */
-	if (s->life > 0 && s->syncs >= 4 && m_chance(r, 25)) {
+	if (s->life > 0 && s->syncs >= 4 && m_chance(r, 50)) {
 		p->rewind = 1 + m_below(r, 2);
 	}
 }

@@ -228,8 +228,8 @@ check_structure(struct sim *s)
 		err = pool_check(s->pool, check_problem, s, &count);
 	}
 	if (err != 0 || count > 0) {
-		sim_wrong(s, "pool_check: %s, %llu problems", err_str(err),
-		    (unsigned long long)count);
+		sim_wrong(
+		    s, "pool_check: %s, %llu problems", err_str(err), (unsigned long long)count);
 	}
 	err = fs_check(s->fp, check_problem, s, &count);
 	if (err != 0 || count > 0) {
@@ -282,6 +282,10 @@ serve(struct sim *s)
 		check_after_import(s);
 	}
 	if (!sim_bad(s) && !s->plan.last) {
+		if (s->machine.fill && !s->machine.filled) {
+			sim_fill(s);
+			s->machine.filled = true;
+		}
 		sim_load_start(s);
 		if (s->faults) {
 			sim_faults_arm(s);

@@ -35,7 +35,7 @@ struct sim_machine {
 	unsigned buggify;
 	uint64_t latency_ns; /* of an I/O, at most */
 	bool victim[SIM_MEDIA_MAX], gone[SIM_MEDIA_MAX];
-	bool created;
+	bool created, fill, filled;
 };
 
 /* One life: drawn when it begins. */
@@ -108,6 +108,10 @@ void sim_faults_draw(struct sim *s); /* who may fall ill in this run */
 void sim_faults_begin(
     struct sim *s); /* at power on: all are well; some that were pulled out are back */
 void sim_faults_arm(struct sim *s) MAY_PARK; /* under load: who falls ill now */
+
+/* ---- fill.c ---- */
+#define SIM_FILLER ".filler" /* a name the model doesn't know */
+void sim_fill(struct sim *s) MAY_PARK;
 
 /* ---- life.c: everything between power on and power off ---- */
 void sim_life(void *sim) MAY_PARK;

@@ -228,7 +228,8 @@ static void
 listing_take(struct sim *s, struct m_node *dir, struct listing *l, uint32_t count,
     const struct nfsc_dirent *e)
 {
-	if (strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0) {
+	if (strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0 ||
+	    strcmp(e->name, SIM_FILLER) == 0) {
 		return;
 	}
 	for (uint32_t i = 0; i < count; i++) {
