@@ -117,7 +117,7 @@ dump_type_name(uint32_t type)
 	    {TYPE_DATASET, "dataset"},
 	    {19, "deadmap"},
 	    {20, "deadlist"},
-	    {21, "blob"},
+	    {21, "blob"}, {23, "replies"},
 	    {22, "unlinked"},
 	    {TYPE_FILE, "file"},
 	    {TYPE_DIR, "directory"},

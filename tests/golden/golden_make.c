@@ -26,8 +26,30 @@ must(int err)
 	ASSERT(err == 0);
 }
 
-/* Half of each piece is random, half a pattern: compression has something to do, and something to
- * give up on. */
+static uint32_t
+reply(void *arg UNUSED, const struct fs_result *res UNUSED, uint8_t *out, uint32_t cap)
+{
+	ASSERT(cap >= 8);
+	memcpy(out, "reply to", 8);
+	return 8;
+}
+
+/* A file that a client asked for, whose reply is kept. */
+static struct fs_node *
+asked_file(struct fs_node *dir, const char *name, uint32_t xid)
+{
+	struct fs_origin origin = {
+	    .addr = {0xfd, 1}, .xid = xid, .prog = 100003, .vers = 3, .proc = 8, .arg_hash = {7}};
+	struct fs_req req = rig_as(0, 0);
+	struct fs_node *n;
+
+	req.origin = &origin;
+	req.reply = reply;
+	must(rig_create_as(&req, dir, name, FS_REG, 0644, &n));
+	return n;
+}
+
+/* A little of each sector is random, the rest a pattern. */
 static void
 contents(struct fs_node *n, uint64_t off, uint32_t len)
 {
@@ -131,6 +153,7 @@ fill_root(struct fs_node *root)
 	must(rig_truncate(n, (uint64_t)1 << 40));
 	fs_node_put(n);
 	fs_node_put(dir);
+	fs_node_put(asked_file(root, "asked", 77));
 	special_files(root);
 	large_directory(root);
 }
@@ -165,7 +188,7 @@ fill_small(struct fs_node *root)
 static void
 fill_late(struct fs_node *root)
 {
-	struct fs_node *n = file(root, "late", 0);
+	struct fs_node *n = asked_file(root, "late", 78);
 
 	must(rig_write(n, 0, "only in the log\n", 16, FS_FILE_SYNC));
 	fs_node_put(n);

@@ -27,6 +27,17 @@ print_problem(void *arg UNUSED, const char *what)
 	(void)fprintf(stderr, "\n  %s", what);
 }
 
+/* xid 77 is in the root, 78 in the log. */
+static void
+reply_found(void *arg, const struct fs_origin *o, const void *reply, uint32_t len)
+{
+	uint32_t *found = arg;
+
+	UNIT_CHECK((o->xid == 77 || o->xid == 78) && o->addr[0] == 0xfd && o->arg_hash[0] == 7);
+	UNIT_CHECK(len == 8 && memcmp(reply, "reply to", 8) == 0);
+	*found |= 1u << (o->xid & 1);
+}
+
 static void
 image_load(uint32_t i, struct kb_drive *d)
 {
@@ -82,6 +93,7 @@ import_main(void *arg UNUSED)
 	struct fs_pool *fp;
 	struct fs_ds *ds;
 	uint64_t count = 0;
+	uint32_t replies = 0;
 
 	for (uint32_t i = 0; i < g->drives; i++) {
 		must(kb_sim_open(media[i], &drives[i]));
@@ -95,7 +107,8 @@ import_main(void *arg UNUSED)
 	}
 	must(err);
 	UNIT_CHECK(result.roots_skipped == 0 && result.missing_drives == 0 && result.log_pending);
-	must(fs_pool_open(pool, NULL, NULL, &fp));
+	must(fs_pool_open(pool, reply_found, &replies, &fp));
+	UNIT_CHECK(replies == 3);
 	must(fs_ds_open(fp, "golden", &ds));
 	look(ds);
 	char *text = rig_dump(ds); /* every block is read */
