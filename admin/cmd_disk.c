@@ -104,6 +104,7 @@ disk_bind(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	if (err != 0) {
 		return err;
 	}
+	vfio_drop_dead(a);
 	if (vfio_find(a, p.address) != NULL) {
 		*out = disk_answer(p.address, "nvme");
 		return 0;
@@ -138,6 +139,7 @@ disk_unbind(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	if (err != 0) {
 		return err;
 	}
+	vfio_drop_dead(a);
 	struct adm_ctrl *ac = vfio_find(a, p.address);
 	if (ac != NULL && kb_nvme_in_use(ac->ctrl)) {
 		adm_fail_next(e, "'pool export' first.");

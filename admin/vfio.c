@@ -80,6 +80,17 @@ vfio_find(struct adm *a, const char *address)
 	return NULL;
 }
 
+/* Those that have died are given back already; drives that are still open on them are gone. */
+void
+vfio_drop_dead(struct adm *a)
+{
+	for (uint32_t i = a->ctrl_count; i > 0; i--) {
+		if (kb_nvme_is_dead(a->ctrls[i - 1].ctrl)) {
+			vfio_detach(a, &a->ctrls[i - 1]);
+		}
+	}
+}
+
 void
 vfio_detach(struct adm *a, struct adm_ctrl *ac)
 {

@@ -11,6 +11,7 @@ void vfio_stop(struct adm *a) MAY_PARK;
 int vfio_attach(struct adm *a, const char *address, const char **out_why) WARN_UNUSED MAY_PARK;
 void vfio_give_back(struct adm *a, const char *address) MAY_PARK; /* to the kernel */
 void vfio_detach(struct adm *a, struct adm_ctrl *ac) MAY_PARK;  /* no drive of it is open */
+void vfio_drop_dead(struct adm *a) MAY_PARK;
 struct adm_ctrl *vfio_find(struct adm *a, const char *address); /* NULL */
 /* path: as kb_path of such a drive, "pci:0000:05:00.0/1". 0; -ENOENT; as kb_nvme_open. */
 int vfio_open(struct adm *a, const char *path, struct kb_drive **out) WARN_UNUSED MAY_PARK;

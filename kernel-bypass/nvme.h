@@ -273,15 +273,16 @@ enum nvme_state { NVME_STARTING, NVME_LIVE, NVME_RESETTING, NVME_DEAD, NVME_STOP
 #define NVME_WANT_LEAVE 64u /* a drive is being closed */
 
 struct nvme_ctrl {
-	struct nvme_dev *dev;                   /* [c] */
-	unsigned home;                          /* [c] the keeper's reactor */
-	uint32_t quirks;                        /* [c] */
-	uint64_t cap;                           /* [c] */
-	uint32_t ready_ms;                      /* [c] */
-	uint32_t stride;                        /* [c] bytes between doorbells */
-	struct nvme_qpair *qps;                 /* [c] one for each reactor */
-	unsigned qp_count;                      /* [c] */
-	struct nvme_id id;                      /* under guard for others; written by the keeper */
+	struct nvme_dev *dev;   /* [k] NULL: given back. Queue pairs use it while they are alive */
+	char name[32];          /* [c] the device's */
+	unsigned home;          /* [c] the keeper's reactor */
+	uint32_t quirks;        /* [c] */
+	uint64_t cap;           /* [c] */
+	uint32_t ready_ms;      /* [c] */
+	uint32_t stride;        /* [c] bytes between doorbells */
+	struct nvme_qpair *qps; /* [c] one for each reactor */
+	unsigned qp_count;      /* [c] */
+	struct nvme_id id;      /* under guard for others; written by the keeper */
 	struct nvme_ns ns[NVME_NAMESPACES_MAX]; /* the same, as ns_count */
 	unsigned ns_count;
 	struct nvme_ns found[NVME_NAMESPACES_MAX]; /* [k] in the making */

@@ -48,17 +48,61 @@ nvme_qpairs_each(struct nvme_ctrl *c, void (*fn)(struct nvme_qpair *qp))
 	wg_wait(&c->round);
 }
 
+/* ---- giving back ---- */
+
+static void
+ctrl_irqs_close(struct nvme_ctrl *c)
+{
+	nvme_qpairs_each(c, nvme_qpair_irq_close);
+	if (c->irq_is_open) {
+		c->dev->ops->irq_close(c->dev, 0);
+	}
+	if (c->release_is_open) {
+		c->dev->ops->irq_close(c->dev, NVME_VECTOR_RELEASE);
+	}
+}
+
+static void
+ctrl_free_run(void *arg)
+{
+	struct nvme_ctrl *c = arg;
+	struct nvme_dev *dev = c->dev;
+
+	for (unsigned i = 0; c->qps != NULL && i < c->qp_count; i++) {
+		if (c->qps[i].dma.va != NULL) {
+			dev->ops->dma_free(dev, &c->qps[i].dma);
+		}
+	}
+	if (c->admin.dma.va != NULL) {
+		dev->ops->dma_free(dev, &c->admin.dma);
+	}
+	dev->ops->close(dev);
+}
+
+/* Interrupts, memory and device; the controller is certainly off. Whoever wants the device back can
+ * have it, whether our drives are still open or not. */
+static void
+ctrl_give_back(struct nvme_ctrl *c)
+{
+	ctrl_irqs_close(c);
+	offload(ctrl_free_run, c);
+	c->dev = NULL;
+}
+
 /* ---- reset and death ---- */
 
 static void
 ctrl_die(struct nvme_ctrl *c, bool quiet, const char *why)
 {
-	log_error("nvme_dead device=%s serial=%s reason=\"%s\" dma=%s", c->dev->name, c->id.serial,
-	    why, quiet ? "stopped" : "unknown");
+	log_error("nvme_dead device=%s serial=%s reason=\"%s\" dma=%s", c->name, c->id.serial, why,
+	    quiet ? "stopped" : "unknown");
 	atomic_store(&c->state, NVME_DEAD);
 	c->abandoned = !quiet;
 	nvme_drives_gone(c);
 	nvme_qpairs_each(c, quiet ? nvme_qpair_kill : nvme_qpair_abandon);
+	if (quiet) {
+		ctrl_give_back(c);
+	}
 }
 
 /* Too many lately? Notes this one. */
@@ -77,7 +121,7 @@ resets_exhausted(struct nvme_ctrl *c)
 static void
 ctrl_reset(struct nvme_ctrl *c)
 {
-	log_warn("nvme_reset device=%s serial=%s", c->dev->name, c->id.serial);
+	log_warn("nvme_reset device=%s serial=%s", c->name, c->id.serial);
 	c->count.resets++;
 	atomic_store(&c->state, NVME_RESETTING);
 	nvme_qpairs_each(c, nvme_qpair_freeze);
@@ -199,7 +243,7 @@ ctrl_health(struct nvme_ctrl *c)
 static void
 ctrl_event(struct nvme_ctrl *c)
 {
-	log_notice("nvme_event device=%s serial=%s type=%u info=0x%x", c->dev->name, c->id.serial,
+	log_notice("nvme_event device=%s serial=%s type=%u info=0x%x", c->name, c->id.serial,
 	    c->event_type, c->event_info);
 	int err = 0;
 	if (c->event_log == NVS_LOG_NS_CHANGED) {
@@ -293,18 +337,6 @@ ctrl_irqs_open(struct nvme_ctrl *c)
 	nvme_qpairs_each(c, nvme_qpair_irq_open);
 }
 
-static void
-ctrl_irqs_close(struct nvme_ctrl *c)
-{
-	nvme_qpairs_each(c, nvme_qpair_irq_close);
-	if (c->irq_is_open) {
-		c->dev->ops->irq_close(c->dev, 0);
-	}
-	if (c->release_is_open) {
-		c->dev->ops->irq_close(c->dev, NVME_VECTOR_RELEASE);
-	}
-}
-
 /* A controller that could not be stopped, and whose drives are all being closed: a last try. True:
  * the keeper has nothing left to do, since requests that never end keep the drives for ever. */
 static bool
@@ -319,6 +351,7 @@ keeper_may_leave(struct nvme_ctrl *c)
 	if (nvme_cut_off(c) == 0) {
 		c->abandoned = false;
 		nvme_qpairs_each(c, nvme_qpair_kill);
+		ctrl_give_back(c);
 		return false;
 	}
 	atomic_store(&c->stuck, 0);
@@ -363,28 +396,30 @@ keeper_loop(struct nvme_ctrl *c)
 }
 
 static void
-ctrl_free_run(void *arg)
-{
-	struct nvme_ctrl *c = arg;
-	struct nvme_dev *dev = c->dev;
-
-	for (unsigned i = 0; c->qps != NULL && i < c->qp_count; i++) {
-		if (c->qps[i].dma.va != NULL) {
-			dev->ops->dma_free(dev, &c->qps[i].dma);
-		}
-	}
-	if (c->admin.dma.va != NULL) {
-		dev->ops->dma_free(dev, &c->admin.dma);
-	}
-	dev->ops->close(dev);
-}
-
-static void
 ctrl_free(struct nvme_ctrl *c)
 {
-	offload(ctrl_free_run, c);
+	if (c->dev != NULL) {
+		offload(ctrl_free_run, c);
+	}
 	mem_free(c->qps);
 	mem_free(c);
+}
+
+/* False: it may still write to our memory, which then stays. */
+static bool
+ctrl_turn_off(struct nvme_ctrl *c)
+{
+	if (c->dev == NULL) {
+		return true;
+	}
+	if (state_of(c) == NVME_LIVE) {
+		nvme_shutdown(c);
+		nvme_qpairs_each(c, nvme_qpair_freeze);
+	}
+	bool off = nvme_quiesce(c) == 0;
+	nvme_qpairs_each(c, off ? nvme_qpair_kill : nvme_qpair_abandon);
+	ctrl_irqs_close(c);
+	return off;
 }
 
 /* The last lane learns of the end on its own reactor. */
@@ -397,17 +432,11 @@ ctrl_stop(struct nvme_ctrl *c)
 	spin_unlock(&c->guard);
 
 	atomic_store(&c->keeper, NULL);
-	if (state_of(c) == NVME_LIVE) {
-		nvme_shutdown(c);
-		nvme_qpairs_each(c, nvme_qpair_freeze);
-	}
-	int off = nvme_quiesce(c);
-	nvme_qpairs_each(c, off == 0 ? nvme_qpair_kill : nvme_qpair_abandon);
-	ctrl_irqs_close(c);
+	bool off = ctrl_turn_off(c);
 	atomic_store(&c->state, NVME_STOPPED);
-	if (off == 0) {
+	if (off) {
 		ctrl_free(c);
-	} /* else: its memory stays, since it may still write to it */
+	}
 	rt_post(reactor, stop);
 }
 
@@ -429,7 +458,7 @@ keeper_main(void *arg)
 	c->open_err = err;
 	if (err == 0) {
 		log_info("nvme_open device=%s serial=%s model=\"%s\" namespaces=%u queues=%u",
-		    c->dev->name, c->id.serial, c->id.model, c->ns_count, c->qp_count);
+		    c->name, c->id.serial, c->id.model, c->ns_count, c->qp_count);
 	}
 	wg_done(&c->opened);
 	if (keeper_loop(c)) {
@@ -532,6 +561,7 @@ nvme_ctrl_open(struct nvme_dev *dev, struct nvme_ctrl **out)
 		return -ENOMEM;
 	}
 	c->dev = dev;
+	snprintf(c->name, sizeof(c->name), "%s", dev->name);
 	c->home = rt_reactor_self();
 	c->qp_count = rt_reactor_count();
 	wg_init(&c->round);

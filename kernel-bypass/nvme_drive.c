@@ -167,7 +167,7 @@ kb_nvme_open(struct nvme_ctrl *c, unsigned place, struct kb_drive **out)
 	if (!ctrl_look_at(c, place, &id, &ns)) {
 		return -ENOENT;
 	}
-	drive_fill_info(c->dev->name, &id, &ns, &info);
+	drive_fill_info(c->name, &id, &ns, &info);
 	int err = kb_drive_create(&nvme_ops, &info, &kd);
 	if (err != 0) {
 		return err;
@@ -218,7 +218,7 @@ kb_nvme_info(struct nvme_ctrl *c, unsigned place, struct kb_info *out)
 	if (!ctrl_look_at(c, place, &id, &ns)) {
 		return false;
 	}
-	drive_fill_info(c->dev->name, &id, &ns, out);
+	drive_fill_info(c->name, &id, &ns, out);
 	return true;
 }
 

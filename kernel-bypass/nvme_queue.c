@@ -252,7 +252,7 @@ qpair_offence(struct nvme_qpair *qp, const char *what, uint32_t value)
 	qp->offences++;
 	qp->offence_count++;
 	if (qp->offences == 1 || qp->offences == NVME_OFFENCES_MAX) {
-		log_warn("nvme_offence device=%s queue=%u what=%s value=0x%x", qp->ctrl->dev->name,
+		log_warn("nvme_offence device=%s queue=%u what=%s value=0x%x", qp->ctrl->name,
 		    qp->id, what, value);
 	}
 	if (qp->offences == NVME_OFFENCES_MAX) {

@@ -193,7 +193,7 @@ ns_add(struct nvme_ctrl *c, uint32_t nsid)
 			ns_identify(c, ns, raw);
 		} else {
 			log_notice("nvme_namespace_unusable device=%s nsid=%u reason=\"%s\"",
-			    c->dev->name, nsid, why);
+			    c->name, nsid, why);
 		}
 	}
 	mem_free(raw);
@@ -270,7 +270,7 @@ nvme_run_start(struct nvme_ctrl *c)
 		int err = s->run(c, rt_now_ns() + ms * NSEC_PER_MSEC);
 		if (err != 0) {
 			log_warn("nvme_step_failed device=%s step=%s error=%s reason=\"%s\"",
-			    c->dev->name, s->name, err_str(err), c->why != NULL ? c->why : "");
+			    c->name, s->name, err_str(err), c->why != NULL ? c->why : "");
 			return err;
 		}
 	}
@@ -314,7 +314,7 @@ nvme_cut_off(struct nvme_ctrl *c)
 	if (dev_call(c, c->dev->ops->function_reset) == 0) {
 		return 0;
 	}
-	log_error("nvme_cut_off device=%s", c->dev->name);
+	log_error("nvme_cut_off device=%s", c->name);
 	return dev_call(c, c->dev->ops->dma_stop) == 0 ? 0 : -EIO;
 }
 
@@ -326,7 +326,7 @@ nvme_quiesce(struct nvme_ctrl *c)
 	if (err == 0 || err == -ERR_GONE) {
 		return 0; /* what is not there doesn't write to memory */
 	}
-	log_warn("nvme_function_reset device=%s reason=\"%s\"", c->dev->name, c->why);
+	log_warn("nvme_function_reset device=%s reason=\"%s\"", c->name, c->why);
 	return nvme_cut_off(c);
 }
 
@@ -347,6 +347,6 @@ nvme_shutdown(struct nvme_ctrl *c)
 	} while (csts != NVS_ALL_ONES32 && NVS_CSTS_SHST(csts) != NVS_SHST_DONE &&
 		 rt_now_ns() < deadline_ns);
 	if (csts != NVS_ALL_ONES32 && NVS_CSTS_SHST(csts) != NVS_SHST_DONE) {
-		log_warn("nvme_shutdown_slow device=%s", c->dev->name);
+		log_warn("nvme_shutdown_slow device=%s", c->name);
 	}
 }

@@ -390,6 +390,8 @@ life_vanish(struct nvme_rig *r)
 	CU_ASSERT(load_wait(-ERR_GONE) == LOAD_IOS);
 	CU_ASSERT(rt_now_ns() - start_ns < 1100 * NSEC_PER_MSEC);
 	CU_ASSERT(kb_is_gone(r->d[0]) && load_held() == 0);
+	fiber_sleep(10 * NSEC_PER_MSEC);
+	CU_ASSERT(rig_count(r).memory_maps == 0); /* given back, with the drive still open */
 	CU_ASSERT(rig_write(r->d[0], 1, 1, 0) == -ERR_GONE);
 	load_free();
 	rig_close(r);
@@ -409,6 +411,7 @@ life_release(struct nvme_rig *r)
 	nvme_model_ask_release(r->model);
 	fiber_sleep(200 * NSEC_PER_MSEC);
 	CU_ASSERT(kb_is_gone(r->d[0]) && rig_count(r).shutdowns == 1);
+	CU_ASSERT(rig_count(r).memory_maps == 0);
 	CU_ASSERT(rig_write(r->d[0], 1, 1, 0) == -ERR_GONE);
 	rig_close(r);
 }
