@@ -260,7 +260,7 @@ void nvme_admin_abort(struct nvme_ctrl *c, uint16_t sqid, uint16_t cid) MAY_PARK
 /* Looks for events, and asks for more of them. */
 void nvme_admin_events(struct nvme_ctrl *c);
 
-/* ---- controller (nvme_ctrl.c) ---- */
+/* ---- controller (nvme_ctrl.c; opening: nvme_open.c) ---- */
 
 enum nvme_state { NVME_STARTING, NVME_LIVE, NVME_RESETTING, NVME_DEAD, NVME_STOPPED };
 
@@ -321,6 +321,9 @@ struct nvme_ctrl {
 	} count; /* [a] written by the keeper */
 };
 
+/* The keeper, and what is left to free when it has ended or never started. */
+void nvme_keeper_main(void *arg);
+void nvme_ctrl_free(struct nvme_ctrl *c) MAY_PARK;
 /* Any thread. */
 void nvme_want(struct nvme_ctrl *c, uint32_t bits);
 

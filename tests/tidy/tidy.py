@@ -29,7 +29,7 @@ BELOW = {
 # ... and which headers of a room are public, besides <room>/<room>.h.
 PUBLIC = {
     "base": None,  # all but *_int.h
-    "kernel-bypass": ["kb.h", "kb_sim.h"],
+    "kernel-bypass": ["kb.h", "kb_sim.h", "kb_nvme.h"],
     "raidz": ["raidz.h"],
     "intentlog": ["ilog.h"],
     "pool": ["pool.h", "pool_format.h"],
