@@ -197,7 +197,7 @@ rig_read(struct nfsc *c, const struct rig_fh *fh, uint64_t off, void *out, uint3
 	if (res.status == NFS3_OK) {
 		READ3resok *ok = &res.READ3res_u.resok;
 		bool good = ok->count == ok->data.data_len && ok->count <= cap;
-		if (good) {
+		if (good && ok->count > 0) {
 			memcpy(out, ok->data.data_val, ok->count);
 		}
 		*out_len = ok->count;

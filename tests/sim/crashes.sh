@@ -1,3 +1,6 @@
 #!/bin/sh
-# At least 520 power cuts of the whole appliance: nothing lost, nothing wrong; and some seeds twice, for the same trace.
-./tests/sim/agate-sim --seeds 9001..9010 --twice && exec ./tests/sim/agate-sim --crashes "${AGATE_SIM_CRASHES:-520}"
+# Power cuts of the whole appliance: nothing lost, nothing wrong. First some seeds twice, for the same trace; then at
+# least 520 cuts; then 120 with drives that fail, lie, rot, hang or are pulled out.
+./tests/sim/agate-sim --seeds 9001..9010 --twice || exit 1
+./tests/sim/agate-sim --crashes 520 || exit 1
+exec ./tests/sim/agate-sim --faults --seed 6000 --crashes 120

@@ -153,6 +153,7 @@ resend_inflight(struct sim *s, struct m_op *op, bool happened)
 {
 	struct nfsc c;
 	struct nfsc_msg reply;
+	op->resolved = happened; /* if the power goes now, it must be looked at again */
 	if (!send_again(s, op, &c, &reply)) {
 		return;
 	}

@@ -51,8 +51,8 @@ struct sim_plan {
 
 struct sim_stats {
 	uint64_t runs, lives, crashes, crashes_early, exports, rewinds, calls, resent, resent_same,
-	    resent_other, inflight, inflight_done, unstable_lost, verified_nodes,
-	    faulty_drives, repaired;
+	    resent_other, inflight, inflight_done, unstable_lost, verified_nodes, faulty_drives,
+	    repaired;
 };
 
 struct sim {
