@@ -373,12 +373,14 @@ nvme_qpair_poll(struct rt_poller *p)
 	return events;
 }
 
+/* As long as something is out and no interrupt would tell of it: time passes between poll and here,
+ * so what poll has not done yet must not be taken for done. */
 bool
 nvme_qpair_wants_poll(struct rt_poller *p)
 {
 	struct nvme_qpair *qp = container_of(p, struct nvme_qpair, poller);
 
-	return qp->sq_rung != qp->sq_tail || (!qp->irq_is_open && qp->busy_count > 0) ||
+	return qp->sq_rung != qp->sq_tail || (qp->busy_count > 0 && !qp->irq_on) ||
 	       rt_now_ns() - qp->event_ns < NVME_POLL_NS;
 }
 

@@ -3,6 +3,7 @@
  * the rules of flush and FUA, formats, namespaces, health, shutdown. Faults are in
  * nvme_fault_test.c.
  */
+#include "kernel-bypass/nvme.h"
 #include "tests/lib/nvme_rig.h"
 
 /* ---- bringing up ---- */
@@ -527,8 +528,11 @@ life_slow(struct nvme_rig *r)
 	    .latency_ns_min = 20 * NSEC_PER_MSEC, .latency_ns_max = 20 * NSEC_PER_MSEC};
 	rig_fault(r);
 	uint64_t before = rig_count(r).interrupts;
-	for (uint64_t i = 0; i < 10; i++) {
+	for (uint64_t i = 0; i < 40; i++) {
+		uint64_t start_ns = rt_now_ns();
 		CU_ASSERT(rig_write(r->d[0], i, i, 0) == 0);
+		/* an answer that nobody waited for would be found by the keeper's heartbeat only */
+		CU_ASSERT(rt_now_ns() - start_ns < 21 * NSEC_PER_MSEC);
 	}
 	CU_ASSERT((rig_count(r).interrupts > before) == !r->opt.no_interrupts);
 	r->faults.latency_ns_min = r->faults.latency_ns_max = 10 * NSEC_PER_USEC;
@@ -544,12 +548,33 @@ life_slow(struct nvme_rig *r)
 	rig_close(r);
 }
 
+/* The reactor may not sleep between the last look and the interrupt's being let through. */
+static void
+life_wants_poll(struct nvme_rig *r)
+{
+	struct nvme_qpair *qp = mem_zalloc(sizeof(*qp));
+
+	(void)r;
+	ASSERT(qp != NULL);
+	fiber_sleep(1 * NSEC_PER_SEC); /* nothing has come for long */
+	CU_ASSERT(!nvme_qpair_wants_poll(&qp->poller));
+	qp->busy_count = 1;
+	qp->irq_is_open = true;
+	CU_ASSERT(nvme_qpair_wants_poll(&qp->poller));
+	qp->irq_on = true;
+	CU_ASSERT(!nvme_qpair_wants_poll(&qp->poller));
+	qp->sq_tail = 1;
+	CU_ASSERT(nvme_qpair_wants_poll(&qp->poller));
+	mem_free(qp);
+}
+
 static void
 test_idle(void)
 {
 	struct nvme_rig r = {.opt = rig_options()};
 
 	rig_live(&r, 3, life_slow);
+	rig_live(&r, 3, life_wants_poll);
 	r.opt.no_interrupts = true;
 	rig_live(&r, 4, life_slow);
 }
