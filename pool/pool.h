@@ -121,7 +121,8 @@ struct pool_record {
 	uint64_t seq, txg;
 	uint64_t dataset, incarnation;
 	uint64_t object, generation;
-	bool in_root;  /* the root has it already: delivered for information only (reply caches), where it is in the ring */
+	bool in_root;  /* the root has it already: delivered for information only (reply caches). The tail of the ring has passed most such
+	                * records; pool_notes_each has what was noted of them. */
 	const void *payload;
 	uint32_t len_bytes;
 };
