@@ -19,6 +19,18 @@ cli_usage_error(const struct cli_verb *v, const char *what, const char *word)
 	return CLI_USAGE;
 }
 
+static void
+cli_no_command(const char *noun, const char *verb)
+{
+	fputs("agate: there is no command '", stderr);
+	print_safe_to(stderr, noun);
+	if (verb != NULL) {
+		putc(' ', stderr);
+		print_safe_to(stderr, verb);
+	}
+	fputs("'\n       Nothing was changed.\n       'help' lists the commands.\n", stderr);
+}
+
 int
 cli_help(const char *noun, const char *verb)
 {
@@ -35,8 +47,7 @@ cli_help(const char *noun, const char *verb)
 		shown++;
 	}
 	if (shown == 0) {
-		fprintf(stderr, "agate: there is no command '%s%s%s'; 'help' lists them\n", noun,
-		    verb != NULL ? " " : "", verb != NULL ? verb : "");
+		cli_no_command(noun, verb);
 		return CLI_USAGE;
 	}
 	if (noun == NULL) {
@@ -173,8 +184,7 @@ cli_run_words(int argc, char **argv)
 	}
 	const struct cli_verb *v = cli_find(argv[0], argv[1]);
 	if (v == NULL) {
-		fprintf(stderr, "agate: there is no command '%s %s'; 'help' lists them\n", argv[0],
-		    argv[1]);
+		cli_no_command(argv[0], argv[1]);
 		return CLI_USAGE;
 	}
 	struct cli_args a = {0};

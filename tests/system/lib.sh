@@ -79,6 +79,7 @@ stop() {
 	local status=$?
 	daemon=
 	[ "$status" -eq 0 ] || fail "agated ended with $status"
+	grep heap-left-over "$log" && fail "agated leaks"
 }
 
 # crash: the engine dies at once; without -R's opposite the parent ends, too.
