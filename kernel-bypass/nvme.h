@@ -58,8 +58,8 @@
 #define NVME_AERS 4u
 #define NVME_NAMESPACES_MAX 32u
 
-#define NVME_POLL_NS (1 * NSEC_PER_MSEC)       /* after so long without an event: interrupts */
-#define NVME_IRQ_EVENTS 64u                    /* after so many events: polling */
+#define NVME_POLL_NS (5 * NSEC_PER_MSEC)       /* after so long without an event: interrupts */
+#define NVME_IRQ_EVENTS 256u                   /* after so many events: polling */
 #define NVME_ADMIN_NS (5 * NSEC_PER_SEC)       /* an admin command */
 #define NVME_ABORT_GRACE_NS (1 * NSEC_PER_SEC) /* expired and aborted, then a reset */
 #define NVME_RETRY_NS (10 * NSEC_PER_MSEC)

@@ -537,7 +537,7 @@ life_slow(struct nvme_rig *r)
 	CU_ASSERT((rig_count(r).interrupts > before) == !r->opt.no_interrupts);
 	r->faults.latency_ns_min = r->faults.latency_ns_max = 10 * NSEC_PER_USEC;
 	rig_fault(r);
-	for (uint64_t i = 0; i < 200; i++) {
+	for (uint64_t i = 0; i < 300; i++) {
 		CU_ASSERT(rig_write(r->d[0], i, i, 0) == 0);
 	}
 	before = rig_count(r).interrupts;
