@@ -148,7 +148,10 @@ ring_mark(struct ilog *l, uint64_t txg, const struct ilog_cursor *at)
 	if (last != NULL && txg <= last->txg) {
 		return;
 	}
-	if (l->mark_count == ILOG_MARKS_MAX) {
+	/* Roots of an idle log name one place again and again: one mark, or the table would fill
+	 * with them and the last mark, raised with each root, keep the tail from ever moving. */
+	if (l->mark_count == ILOG_MARKS_MAX ||
+	    (last != NULL && last->at.batch_seq == at->batch_seq)) {
 		last->txg = txg;
 		return;
 	}
