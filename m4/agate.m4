@@ -39,7 +39,8 @@ AC_DEFUN([AGATE_SANITIZERS], [
   SAN_CFLAGS=
   AS_IF([test "x$enable_asan" = xyes],
     [SAN_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"])
-  AS_IF([test "x$enable_tsan" = xyes], [SAN_CFLAGS="-fsanitize=thread -fno-omit-frame-pointer"])
+  # The NVMe queues order memory for a controller with fences, which this sanitizer can't follow: no threads there.
+  AS_IF([test "x$enable_tsan" = xyes], [SAN_CFLAGS="-fsanitize=thread -fno-omit-frame-pointer -Wno-tsan"])
   AS_IF([test "x$enable_fuzz" = xyes], [SAN_CFLAGS="$SAN_CFLAGS -fsanitize=fuzzer-no-link"])
   AS_IF([test "x$enable_asan" = xyes || test "x$enable_tsan" = xyes || test "x$enable_debug" = xyes],
     [AC_DEFINE([AGATE_DEBUG], [1], [slow assertions, lock-rank checks and deliberate-bug switches])])
