@@ -16,9 +16,11 @@ try fs-commit-skipped 20
 try fs-log-object-missing 40
 try fs-replay-new-generation 20
 try fs-unstable-says-stable 20
+try ilog-ack-early 60
 try ilog-skip-fua 40
 try ilog-trim-by-position 40
 try nfsd-no-duplicate-cache 20
+try nfsd-replies-not-restored 40
 try nfsd-verf-constant 20
 try nfsd-write-short 20
 try pool-alloc-unrecorded 20
@@ -26,5 +28,6 @@ try pool-change-syncing-buffer 80
 try pool-early-reuse 20
 try pool-free-unrecorded 20
 try pool-log-defer-drops 40
+try pool-skip-flush 20
 try pool-uber-before-flush 20
 exit $bad
