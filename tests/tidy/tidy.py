@@ -177,6 +177,20 @@ def check_synopsis():
             breach("cli/agate.8", page.index(line) + 1, f"there is no such command: {line}")
 
 
+def check_usage(page, program):
+    """What a program says of its usage is what its manual's SYNOPSIS shows."""
+    build = os.environ.get("AGATE_BUILD", os.path.join(TOP, "build"))
+    try:
+        shown = subprocess.run(["mandoc", "-Tutf8", page], capture_output=True, text=True).stdout
+        said = subprocess.run([os.path.join(build, program), "-?"], capture_output=True, text=True).stderr
+    except FileNotFoundError:
+        return
+    shown = " ".join(re.sub(".\b", "", shown).split())
+    for line in said.split("\n"):
+        if line.startswith("usage: ") and " ".join(line[len("usage: "):].split()) not in shown:
+            breach(page, 1, f"SYNOPSIS lacks: {line[len('usage: '):]}")
+
+
 def check_readmes():
     for room in BELOW:
         if os.path.isdir(room) and not os.path.exists(f"{room}/README.md"):
@@ -197,6 +211,7 @@ def main():
             check_c(path, lines)
     check_manuals(files)
     check_synopsis()
+    check_usage("admin/agated.8", "admin/agated")
     check_readmes()
     for line in breaches:
         print(line)
