@@ -69,7 +69,7 @@ rename_types_fit(const struct renaming *m)
 {
 	bool dir = m->child->ino.type == FS_DIR;
 	if (dir && m->from_dir != m->to_dir && !DELIBERATE_BUG("fs-rename-into-itself")) {
-		bool into;
+		bool into = false;
 		int err = moves_into_itself(m, &into);
 		if (err != 0 || into) {
 			return err != 0 ? err : -EINVAL;
