@@ -114,6 +114,7 @@ bool nvme_status_retry(uint32_t raw_status); /* the same command may succeed lat
 #define NVME_QUIRK_STRIPE_128K 2u /* slow across boundaries it does not tell */
 #define NVME_QUIRK_BOGUS_WWN 4u   /* its namespace identifiers are not unique */
 #define NVME_QUIRK_NO_SGL 8u
+#define NVME_QUIRK_NO_FUA 16u /* takes the FUA bit and ignores it: a flush must follow */
 uint32_t nvme_quirks(uint16_t vendor, uint16_t device);
 
 /* ---- data pointers (nvme_map.c) ---- */
@@ -152,7 +153,7 @@ struct nvme_req {
 	unsigned flying;       /* its commands in the queue */
 	unsigned tries;
 	int status;      /* the first failure of its commands */
-	bool flush_sent; /* a flush is one command, without bytes */
+	bool flush_sent; /* the last command, of a flush or behind a write */
 	bool stop;       /* send no more of it */
 	bool retry;      /* what failed may succeed later */
 };
@@ -354,6 +355,7 @@ struct nvme_drive {
 	uint32_t limit_bytes; /* [c] of one command */
 	bool dsm, sgl;        /* [c] */
 	bool flush_needed;    /* [c] */
+	bool fua_flushes;     /* [c] a write with FUA is followed by a flush */
 	struct list link;     /* ctrl->drives, under its guard */
 	_Atomic unsigned lanes_left;
 };

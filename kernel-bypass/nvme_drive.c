@@ -147,6 +147,7 @@ drive_set_up(struct nvme_drive *d, struct nvme_ctrl *c, const struct nvme_id *id
 	d->dsm = id->dsm;
 	d->sgl = id->sgl && (c->quirks & NVME_QUIRK_NO_SGL) == 0;
 	d->flush_needed = id->volatile_cache;
+	d->fua_flushes = d->flush_needed && (c->quirks & NVME_QUIRK_NO_FUA) != 0;
 	if (d->ns.boundary_bytes == 0 && (c->quirks & NVME_QUIRK_STRIPE_128K) != 0) {
 		d->ns.boundary_bytes = STRIPE_QUIRK_BYTES;
 	}

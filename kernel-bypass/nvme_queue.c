@@ -176,6 +176,24 @@ fill_discard(struct nvme_qpair *qp, struct nvme_req *nr, unsigned slot, struct n
 	return (int64_t)(done << d->ns.block_shift);
 }
 
+/* A flush, or the one behind a write on a controller that ignores FUA: when all of it is done. */
+static bool
+req_wants_flush(const struct nvme_req *nr)
+{
+	if (nr->req.op == KB_FLUSH) {
+		return !nr->flush_sent;
+	}
+	return nr->req.op == KB_WRITE && (nr->req.flags & KB_FUA) != 0 &&
+	       drive_of(nr)->fua_flushes && !nr->flush_sent && nr->flying == 0 &&
+	       nr->at.done_bytes == nr->req.len_bytes;
+}
+
+static bool
+req_is_sent(const struct nvme_req *nr)
+{
+	return nr->stop || (nr->at.done_bytes == nr->req.len_bytes && !req_wants_flush(nr));
+}
+
 /* One command of the request into the queue. False: it can't be said as a command. */
 static bool
 qpair_send_one(struct nvme_qpair *qp, struct nvme_req *nr)
@@ -185,18 +203,13 @@ qpair_send_one(struct nvme_qpair *qp, struct nvme_req *nr)
 	unsigned slot;
 
 	struct nvme_slot *s = slot_take(qp, nr, &slot);
-	switch (nr->req.op) {
-	case KB_READ:
-	case KB_WRITE:
-		len = fill_data(qp, nr, slot, &sqe);
-		break;
-	case KB_DISCARD:
-		len = fill_discard(qp, nr, slot, &sqe);
-		break;
-	case KB_FLUSH:
+	if (req_wants_flush(nr)) {
 		sqe.opcode = NVS_IO_FLUSH;
 		nr->flush_sent = true;
-		break;
+	} else if (nr->req.op == KB_DISCARD) {
+		len = fill_discard(qp, nr, slot, &sqe);
+	} else {
+		len = fill_data(qp, nr, slot, &sqe);
 	}
 	if (len < 0) {
 		nvme_slot_give(qp, slot);
@@ -209,13 +222,6 @@ qpair_send_one(struct nvme_qpair *qp, struct nvme_req *nr)
 	qp->sq_tail = qp->sq_tail + 1 == qp->entries ? 0 : qp->sq_tail + 1;
 	nr->flying++;
 	return true;
-}
-
-static bool
-req_is_sent(const struct nvme_req *nr)
-{
-	return nr->stop || nr->flush_sent ||
-	       (nr->req.op != KB_FLUSH && nr->at.done_bytes == nr->req.len_bytes);
 }
 
 /* Sends of the head of the waiting list what there are slots for. */
@@ -278,8 +284,13 @@ qpair_command_done(struct nvme_qpair *qp, struct nvme_req *nr, uint32_t raw_stat
 			kb_drive_set_gone(nr->req.lane->drive);
 		}
 	}
-	if (nr->flying == 0 && req_is_sent(nr)) {
+	if (nr->flying > 0) {
+		return;
+	}
+	if (req_is_sent(nr)) {
 		req_end(qp, nr);
+	} else if (list_empty(&nr->wait_link)) { /* its flush is still to come */
+		list_push_back(&qp->waiting, &nr->wait_link);
 	}
 }
 

@@ -20,7 +20,7 @@ static const struct quirk_row rows[] = {
     {0x1c5f, 0x0540, NVME_QUIRK_DELAY_READY, "Memblaze PBlaze4"},
     {0x144d, 0xa821, NVME_QUIRK_DELAY_READY, "Samsung PM1725"},
     {0x144d, 0xa822, NVME_QUIRK_DELAY_READY, "Samsung PM1725a"},
-    {0x1b36, 0x0010, NVME_QUIRK_BOGUS_WWN, "QEMU's emulated controller"},
+    {0x1b36, 0x0010, NVME_QUIRK_BOGUS_WWN | NVME_QUIRK_NO_FUA, "QEMU's emulated controller"},
 };
 
 uint32_t

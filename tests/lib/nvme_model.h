@@ -21,6 +21,7 @@ struct nvme_model_options {
 	unsigned block_shift; /* 9 or 12 */
 	unsigned namespaces;  /* 1 .. 4 */
 	bool volatile_cache, sgl, no_interrupts, no_dsm;
+	bool ignores_fua;       /* takes the bit, and does nothing of it */
 	uint8_t mdts;            /* 0 = no limit */
 	uint16_t noiob;          /* blocks */
 	unsigned queues;         /* I/O queue pairs; 0 = 16 */

@@ -237,7 +237,7 @@ io_rw(struct nvme_model *m, struct model_ns *ns, const struct nvs_sqe *sqe)
 	uint64_t lba = le32_get(sqe->cdw10) | (uint64_t)le32_get(sqe->cdw11) << 32;
 	uint64_t blocks = (dw12 & 0xffff) + 1;
 	uint64_t len = blocks << m->opt.block_shift;
-	bool fua = (dw12 & NVS_IO_FUA) != 0;
+	bool fua = (dw12 & NVS_IO_FUA) != 0 && !m->opt.ignores_fua;
 
 	if (lba > ns->blocks || blocks > ns->blocks - lba) {
 		m->count.protocol_errors++;
