@@ -280,7 +280,7 @@ dbuf_make_writable(struct pool_tx *tx, struct pool_buf *b, uint32_t keep_bytes, 
 		spin_unlock(&o->lock);
 		if (!was_dirty) {
 			iobuf_recount(b->newest, ARENA_DIRTY);
-			txg_count_dirty(tx, b->newest->cap_bytes);
+			txg_count_dirty(tx, b->newest->cap_bytes, obj_copies(o));
 		}
 		return b->newest->data;
 	}
@@ -298,7 +298,7 @@ dbuf_make_writable(struct pool_tx *tx, struct pool_buf *b, uint32_t keep_bytes, 
 	iobuf_unref(old[0]);
 	iobuf_unref(old[1]);
 	if (!was_dirty) {
-		txg_count_dirty(tx, fresh->cap_bytes);
+		txg_count_dirty(tx, fresh->cap_bytes, obj_copies(o));
 	}
 	return fresh->data;
 }

@@ -33,6 +33,7 @@ engine_base_open(struct pool *p)
 
 	atomic_store(&p->suspended, false);
 	atomic_store(&p->closing, false);
+	atomic_store(&p->txg_err, 0);
 	atomic_store(&p->drive_returned, false);
 	err = cache_open(&p->cache, &p->cache_owner);
 	err = err != 0 ? err : codec_open(&p->codec);

@@ -11,6 +11,7 @@
 
 #define FOLD_SEGMENTS_PER_TXG 16u
 #define FOLD_BYTES_PER_TXG ((uint64_t)32 << 20)
+#define FOLD_SHARE 16u /* of the free space */
 
 /* Oldest change of seg that no fold has taken in, of txgs before `txg`; 0 = none. */
 static uint64_t
@@ -146,13 +147,28 @@ fold_cutoff(const struct space *s)
 
 	for (struct list *l = s->log_blocks.prev; l != &s->log_blocks; l = l->prev) {
 		const struct space_log_block *b = list_entry(l, struct space_log_block, link);
+		struct bp_prop prop;
 
-		sum += b->count;
+		/* by the room it takes: a block of few records is as dear as one of many, and a txg
+		 * without changes writes one, too */
+		sum += bp_decode(&b->bp, s->set_count, &prop) == 0
+			   ? maplog_block_cap(prop.logical_bytes)
+			   : b->count;
 		if (sum > s->log_limit) {
 			return b->txg + 1;
 		}
 	}
 	return 0;
+}
+
+/* What a txg's folds may write, but for the first one: a part of what is free, since it is the
+ * reserve in a full pool that has to suffice until what they replace comes back. */
+static uint64_t
+fold_bytes(const struct space *s, uint64_t hurry)
+{
+	uint64_t free = s->total - MIN(s->used, s->total);
+
+	return MIN(FOLD_BYTES_PER_TXG * hurry, free * SECTOR_BYTES / FOLD_SHARE);
 }
 
 int
@@ -162,7 +178,7 @@ space_sync_fold(struct space *s, struct pool_tx *tx)
 	uint64_t cutoff = BUGGIFY("space-fold-early") ? txg : fold_cutoff(s);
 	/* far behind: hurry, before import takes too long */
 	uint64_t hurry = s->log_records > s->log_limit * 4 ? 8 : 1;
-	uint64_t bytes = 0, folds = 0;
+	uint64_t bytes = 0, folds = 0, bytes_max = fold_bytes(s, hurry);
 
 	/* from where the last txg stopped, so that every segment has its turn */
 	for (uint32_t i = 0; i < s->seg_count && cutoff > 0; i++) {
@@ -173,7 +189,7 @@ space_sync_fold(struct space *s, struct pool_tx *tx)
 		if (oldest == 0 || oldest >= cutoff || seg->no_fold) {
 			continue;
 		}
-		if (folds >= FOLD_SEGMENTS_PER_TXG * hurry || bytes >= FOLD_BYTES_PER_TXG * hurry) {
+		if (folds >= FOLD_SEGMENTS_PER_TXG * hurry || (folds > 0 && bytes >= bytes_max)) {
 			s->fold_next = (s->fold_next + i) % s->seg_count;
 			return 0;
 		}

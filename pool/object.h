@@ -96,6 +96,7 @@ struct waitgroup *objects_fetches(struct pool *p);
 struct pool_obj *obj_find(struct pool_ds *ds, uint64_t object); /* a reference, or NULL; may be dying or loading */
 /* tx makes o dirty. */
 void obj_dirty(struct pool_tx *tx, struct pool_obj *o);
+uint8_t obj_copies(const struct pool_obj *o); /* how many times its blocks are written */
 /* The slot may be changed under tx. */
 void obj_slot_dirty(struct pool_tx *tx, struct pool_obj *o) MAY_PARK;
 /* Takes txg off o: what was to be written is gone (written, or dropped with its dataset). Under no lock. */

@@ -127,11 +127,21 @@ job_free(struct obj_job *j)
 
 /* ---- writing ---- */
 
+/* Pool-wide blocks are written three times, other metadata twice. */
+uint8_t
+obj_copies(const struct pool_obj *o)
+{
+	if (o->ds->is_mos) {
+		return 3;
+	}
+	return o->slot.type == OBJ_UNLINKED || o->slot.type == OBJ_DIR ? 2 : 1;
+}
+
 static void
 leaf_write_fill(const struct obj_job *j, uint32_t i, struct block_write *w)
 {
 	struct pool_ds *ds = j->o->ds;
-	bool is_meta = ds->is_mos || j->o->slot.type == OBJ_UNLINKED || j->o->slot.type == OBJ_DIR;
+	bool is_meta = obj_copies(j->o) > 1;
 
 	*w = (struct block_write){
 	    .data = j->bufs[i],
@@ -140,9 +150,7 @@ leaf_write_fill(const struct obj_job *j, uint32_t i, struct block_write *w)
 	    .compress = is_meta ? BP_COMPRESS_LZ4 : ds->policy.compress,
 	    .zstd_level = ds->policy.zstd_level,
 	    .cksum = ds->policy.cksum,
-	    .copies = ds->is_mos ? 3
-		      : is_meta  ? 2
-				 : 1,
+	    .copies = obj_copies(j->o),
 	    .may_embed = true,
 	    .fill = 1,
 	    .out = &j->leaves[i].bp,

@@ -42,6 +42,7 @@ struct pool {
 	atomic_bool closing;       /* give up what waits for drives */
 	atomic_bool verify_txg;    /* drives came back while a txg was written: space_verify_txg before its uberblock */
 	atomic_bool txg_lost;      /* blocks of the syncing txg are gone: only an import goes on, from the last root */
+	atomic_int txg_err;        /* why a txg could not be written, drives aside; 0 = it could */
 	struct unflushed *unflushed;
 	atomic_bool drive_returned; /* one that may have lost what was not flushed */
 	atomic_bool config_dirty;  /* membership changed: labels go out with the next commit */

@@ -406,10 +406,16 @@ space_get_info(struct space *s, struct space_info *out)
 	};
 }
 
+static uint64_t
+keep_sectors(const struct space *s, unsigned level)
+{
+	return level == 0 ? reserve_sectors(s) : level == 1 ? reserve_sectors(s) / 2 : 0;
+}
+
 int
 space_reserve(struct space *s, uint64_t sectors, unsigned level)
 {
-	uint64_t keep = level == 0 ? reserve_sectors(s) : level == 1 ? reserve_sectors(s) / 2 : 0;
+	uint64_t keep = keep_sectors(s, level);
 	uint64_t reserved = atomic_fetch_add(&s->reserved, sectors) + sectors;
 
 	if (s->used + reserved + keep > s->total) {
@@ -417,6 +423,18 @@ space_reserve(struct space *s, uint64_t sectors, unsigned level)
 		return -ENOSPC;
 	}
 	return 0;
+}
+
+void
+space_reserve_anyway(struct space *s, uint64_t sectors)
+{
+	atomic_fetch_add(&s->reserved, sectors);
+}
+
+bool
+space_is_only_promised(const struct space *s, uint64_t sectors, unsigned level)
+{
+	return s->used + sectors + keep_sectors(s, level) <= s->total;
 }
 
 void

@@ -64,6 +64,10 @@ uint64_t space_reserve_of(uint64_t total_sectors);
 /* May a tx that needs so many more sectors begin? level 0: writers, 1: net-freeing and administrative, 2: sync and replay. Counts reservations. */
 int space_reserve(struct space *s, uint64_t sectors, unsigned level) WARN_UNUSED; /* 0 or -ENOSPC */
 void space_unreserve(struct space *s, uint64_t sectors);
+/* More than was asked for at first, when it is too late to refuse. */
+void space_reserve_anyway(struct space *s, uint64_t sectors);
+/* Would a reservation fit if nobody else had one? */
+bool space_is_only_promised(const struct space *s, uint64_t sectors, unsigned level);
 
 /* For check and scrub: calls each(record) for every block in use, segment by segment, in order. */
 int space_each_block(struct space *s, int (*each)(void *arg, const struct map_record *r), void *arg) WARN_UNUSED MAY_PARK;

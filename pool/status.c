@@ -70,6 +70,13 @@ status_health(struct pool *p, struct pool_status *out)
 		    "drives that vanished have lost blocks they had not flushed: export and import "
 		    "the pool; "
 		    "what was acknowledged as stable is replayed");
+	} else if (p->suspended && p->txg_err != 0) {
+		out->health = POOL_SUSPENDED;
+		out->reimport = true;
+		(void)snprintf(out->why, sizeof(out->why),
+		    "what changed could not be written (%s): export and import the pool; what was "
+		    "acknowledged as stable is replayed",
+		    err_str(p->txg_err));
 	} else if (p->suspended) {
 		out->health = POOL_SUSPENDED;
 		(void)snprintf(out->why, sizeof(out->why),

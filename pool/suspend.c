@@ -49,6 +49,15 @@ pool_suspend_wait(struct pool *p, const char *reason)
 }
 
 void
+pool_suspend_for_good(struct pool *p, int err)
+{
+	atomic_store(&p->txg_err, err);
+	atomic_store(&p->suspended, true);
+	log_error("pool_suspended pool=%s reason=txg err=%s", p->name, err_str(err));
+	txg_wake_all(p->txgs);
+}
+
+void
 pool_resume(struct pool *p)
 {
 	if (atomic_exchange(&p->suspended, false)) {

@@ -14,6 +14,8 @@ int unflushed_add(struct pool *p, const struct extent *e) WARN_UNUSED MAY_PARK;
  * first. -EIO: not yet. */
 int unflushed_flush(struct pool *p, bool *out_membership_changed) WARN_UNUSED MAY_PARK;
 
+/* A txg can't be written, and no drive is to blame: nothing commits any more until an import. */
+void pool_suspend_for_good(struct pool *p, int err);
 /* Something the syncing fiber needs doesn't work: the pool is suspended; try again after 0. -EIO: the pool closes. */
 int pool_suspend_wait(struct pool *p, const char *reason) WARN_UNUSED MAY_PARK;
 void pool_resume(struct pool *p);

@@ -17,6 +17,9 @@
 #define NOSPC_TXGS 3u
 #define SPACE_RECORD_BYTES (16u * KIB) /* what a need is taken to consist of: dear enough */
 #define LOG_FULL_PERCENT 50u
+/* For a block's records in the map log, of its own and of the one it replaces, three times; and for
+ * its part of the indirect blocks above. */
+#define MAP_SECTORS_PER_BLOCK 1u
 
 static uint64_t
 dirty_total(struct txgs *t)
@@ -59,18 +62,25 @@ dirty_reserve(struct pool *p, uint32_t bytes)
 	return 0;
 }
 
+/*
+ * What only others' reservations hold comes back when they land, however often somebody else is
+ * quicker: that isn't a full pool. Each turn takes a txg in which what was reserved is used or
+ * given back, so the turns end.
+ */
 static int
 sectors_reserve(struct pool *p, uint64_t sectors, unsigned level)
 {
 	int err = space_reserve(p->space, sectors, level);
 
-	for (unsigned i = 0; err == -ENOSPC && i < NOSPC_TXGS; i++) {
+	for (unsigned i = 0; err == -ENOSPC && i < NOSPC_TXGS;) {
+		bool promised = space_is_only_promised(p->space, sectors, level);
 		int wait = txg_wait(p->txgs, txg_open(p->txgs));
 
 		if (wait != 0) {
 			return wait;
 		}
 		err = space_reserve(p->space, sectors, level);
+		i += promised ? 0 : 1;
 	}
 	return err;
 }
@@ -108,6 +118,7 @@ tx_begin_level(struct pool_ds *ds, const struct pool_need *need, unsigned level,
 	tx->p = p;
 	tx->ds = ds;
 	tx->reactor = rt_reactor_self();
+	tx->frees = need->frees;
 	tx->need_bytes = need->dirty_bytes;
 	tx->need_sectors = space_sectors_for(p, need->dirty_bytes, SPACE_RECORD_BYTES);
 	err = dirty_reserve(p, need->dirty_bytes);
@@ -162,14 +173,15 @@ pool_tx_begin_replay(struct pool_ds *ds, const struct pool_need *need, struct po
 }
 
 void
-txg_count_dirty(struct pool_tx *tx, uint32_t bytes)
+txg_count_dirty(struct pool_tx *tx, uint32_t bytes, uint32_t copies)
 {
 	struct txgs *t = tx->p->txgs;
 
 	atomic_fetch_add(&t->dirty_bytes[TXG_SLOT(tx->txg)], bytes);
 	if (!tx->syncing) {
 		tx->dirtied_bytes += bytes;
-		tx->dirtied_sectors += space_sectors_for(tx->p, bytes, bytes);
+		tx->dirtied_sectors +=
+		    copies * space_sectors_for(tx->p, bytes, bytes) + MAP_SECTORS_PER_BLOCK;
 	}
 }
 
@@ -178,12 +190,10 @@ static void
 tx_settle_space(struct pool_tx *tx)
 {
 	struct pool *p = tx->p;
-	uint64_t used = tx->dirtied_sectors;
+	uint64_t used = tx->dirtied_sectors + (tx->frees ? MAP_SECTORS_PER_BLOCK : 0);
 
 	if (used > tx->need_sectors) {
-		if (space_reserve(p->space, used - tx->need_sectors, 2) != 0) {
-			used = tx->need_sectors; /* past the point of refusal */
-		}
+		space_reserve_anyway(p->space, used - tx->need_sectors);
 	} else {
 		space_unreserve(p->space, tx->need_sectors - used);
 	}

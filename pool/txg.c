@@ -17,6 +17,7 @@
 
 #include "pool/dataset.h"
 #include "pool/pool_log.h"
+#include "pool/suspend.h"
 
 #define TXG_NS (5 * NSEC_PER_SEC)
 #define BACKGROUND_NS (200 * NSEC_PER_MSEC)
@@ -320,6 +321,9 @@ sync_fiber(void *arg)
 	}
 	if (err == 0 && !atomic_load(&t->p->closing)) {
 		err = sync_next(t, UBER_CLEAN);
+	}
+	if (err != 0 && !atomic_load(&t->p->closing)) {
+		pool_suspend_for_good(t->p, err);
 	}
 	__atomic_store_n(&t->fiber, NULL, __ATOMIC_RELEASE);
 	wg_done(&t->running);

@@ -50,6 +50,7 @@ struct pool_tx {
 	struct ilog *ring;         /* where its records go; NULL: nowhere, whoever waits waits for the txg */
 	struct ilog_reservation log_space;
 	uint32_t log_overhead;     /* bytes of it that each record takes beside its payload */
+	bool frees;                /* what it cuts off will be in the map log */
 	uint32_t need_bytes;
 	uint64_t need_sectors;
 	uint64_t dirtied_bytes, dirtied_sectors;
@@ -68,8 +69,8 @@ void txg_want(struct txgs *t, uint64_t txg);
 int txg_wait(struct txgs *t, uint64_t txg) WARN_UNUSED MAY_PARK;
 uint64_t txg_open(struct txgs *t);
 uint64_t txg_committed(struct txgs *t);
-/* A buffer of so many bytes became dirty under tx. */
-void txg_count_dirty(struct pool_tx *tx, uint32_t bytes);
+/* A buffer of so many bytes became dirty under tx; it will be written so many times. */
+void txg_count_dirty(struct pool_tx *tx, uint32_t bytes, uint32_t copies);
 /* Everybody who waits looks again. */
 void txg_wake_all(struct txgs *t);
 

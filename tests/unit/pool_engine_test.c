@@ -619,6 +619,96 @@ test_full(void)
 	rig_unmake(&rig);
 }
 
+/* A full pool of small files: each of them is metadata and records of the map log above all. */
+#define SMALL_FILES_MAX 120000u
+#define REFUSALS 200u
+
+static int
+small_file(struct pool_ds *ds, unsigned round, uint64_t *out_number)
+{
+	static uint8_t data[4096];
+	struct pool_need need = {.dirty_bytes = sizeof(data) + 48 * 1024};
+	struct iovec iov = {data, sizeof(data)};
+	struct pool_obj *o;
+	struct pool_tx *tx;
+	int err;
+
+	err = pool_tx_begin(ds, &need, &tx);
+	if (err != 0) {
+		return err;
+	}
+	fill(data, sizeof(data), round);
+	err = pool_obj_create(tx, ds, OBJ_FILE, 4096, 0, 0, &o);
+	ASSERT(err == 0);
+	err = pool_write(tx, o, 0, &iov, 1);
+	ASSERT(err == 0);
+	pool_tx_end(tx);
+	*out_number = pool_obj_number(o);
+	pool_obj_release(o);
+	return 0;
+}
+
+static void
+run_full_small(void *arg UNUSED)
+{
+	static uint64_t numbers[SMALL_FILES_MAX];
+	struct pool *p = make_pool();
+	struct pool_need need = {.dirty_bytes = 96 * 1024, .frees = true};
+	struct space_info full, refused;
+	struct pool_ds *ds;
+	unsigned n = 0;
+	int err = pool_ds_open(p, "tank", &ds);
+
+	ASSERT(err == 0);
+	while (n < SMALL_FILES_MAX && (err = small_file(ds, n, &numbers[n])) == 0) {
+		n++;
+	}
+	ASSERT(err == -ENOSPC);
+	space_get_info(p->space, &full);
+	for (unsigned i = 0; i < REFUSALS; i++) {
+		uint64_t number;
+
+		/* now and then one fits in, when the last txgs have brought something back */
+		err = small_file(ds, i, &number);
+		ASSERT(err == 0 || err == -ENOSPC);
+	}
+	space_get_info(p->space, &refused);
+	printf("(%u files, %llu sectors used, after %u refusals %llu) ", n,
+	    (unsigned long long)full.used_sectors, REFUSALS,
+	    (unsigned long long)refused.used_sectors);
+	/* the txgs that every refusal forces don't eat up the reserve that removing needs */
+	ASSERT(refused.used_sectors < full.used_sectors + full.reserve_sectors / 2);
+	for (unsigned i = 0; i < n; i++) {
+		struct pool_obj *o;
+		struct pool_tx *tx;
+
+		err = pool_obj_hold(ds, numbers[i], 0, &o);
+		ASSERT(err == 0);
+		err = pool_tx_begin(ds, &need, &tx);
+		ASSERT(err == 0);
+		pool_obj_destroy(tx, o);
+		pool_tx_end(tx);
+		pool_obj_release(o);
+	}
+	for (unsigned i = 0; i < 10; i++) {
+		err = pool_sync(p);
+		ASSERT(err == 0);
+	}
+	space_get_info(p->space, &full);
+	ASSERT(full.used_sectors < full.total_sectors / 4);
+	check_pool(p);
+	pool_ds_close(ds);
+	export_pool(p);
+}
+
+static void
+test_full_small(void)
+{
+	rig_make(&rig, 9, DRIVE_BYTES);
+	in_sim(run_full_small, unit_seed(17), 0);
+	rig_unmake(&rig);
+}
+
 /* ---- datasets ---- */
 
 static void
@@ -741,6 +831,7 @@ static const struct unit_test tests[] = {
     {"round trip", test_round_trip},
     {"datasets", test_datasets},
     {"full", test_full},
+    {"full_small", test_full_small},
     {"one drive gone", test_one_gone},
     {"two drives gone and back", test_two_gone},
     {"two drives gone in the middle of a commit", test_gone_in_commit},
