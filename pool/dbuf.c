@@ -391,6 +391,18 @@ dbuf_create_zero(struct pool_buf *b, uint32_t full_bytes)
 	iobuf_unref(zero);
 }
 
+/* Another holder may be putting in what it has read. */
+static bool
+dbuf_is_loaded(struct pool_buf *b)
+{
+	bool loaded;
+
+	spin_lock(&b->obj->lock);
+	loaded = b->newest != NULL;
+	spin_unlock(&b->obj->lock);
+	return loaded;
+}
+
 int
 pool_buf_hold(struct pool_obj *o, uint64_t block, bool create, struct pool_buf **out)
 {
@@ -405,8 +417,8 @@ pool_buf_hold(struct pool_obj *o, uint64_t block, bool create, struct pool_buf *
 		return -EFBIG;
 	}
 	b = dbuf_pin(o, block);
-	err = b->newest != NULL ? 0 : dbuf_load(b);
-	if (err == 0 && b->newest == NULL) {
+	err = dbuf_is_loaded(b) ? 0 : dbuf_load(b);
+	if (err == 0 && !dbuf_is_loaded(b)) {
 		if (create) {
 			dbuf_create_zero(b, full);
 		} else {

@@ -64,7 +64,7 @@ struct pool_obj {
 	atomic_ullong used_sectors; /* the tree's, for who asks without the lock */
 	uint64_t tree_seq;       /* changes with tree and when ranges go */
 	atomic_bool dying;
-	uint64_t destroy_txg;
+	atomic_ullong destroy_txg;
 	struct obj_live live[TXG_SLOTS];
 	struct pool_buf **buckets;
 	uint32_t bucket_count, buf_count;
