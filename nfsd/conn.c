@@ -19,6 +19,7 @@
 #define CONN_PARTIAL_MAX_NS (20 * NSEC_PER_SEC) /* a record must arrive whole within this */
 #define CONN_SEND_MAX_NS (30 * NSEC_PER_SEC)    /* a client that doesn't read is cut off */
 #define CONN_SEND_IOVECS 64
+#define CONN_PIN_MAX (4u << 20) /* bytes of READ replies on their way to one client */
 #define CONN_ALLOC_RETRY_NS (10 * NSEC_PER_MSEC)
 #define RPC_LAST_FRAGMENT 0x80000000u
 #define SPAWN_RETRY_NS NSEC_PER_MSEC
@@ -34,6 +35,7 @@ struct conn {
 	uint32_t inflight;       /* [r] requests that run or wait to be sent */
 	bool dead, sending;      /* [r] */
 	struct fiber *throttled; /* [r] the reader, while inflight is at its limit */
+	struct sem pins;         /* bytes that may still be lent to the socket */
 	struct list outq;        /* [r] finished requests */
 	struct iobuf *rx;        /* [r] bytes rx_pos..rx_len are unread; NULL when empty */
 	uint32_t rx_pos, rx_len;
@@ -78,6 +80,7 @@ conn_fail(struct conn *c)
 static void
 conn_request_done(struct conn *c, struct request *r)
 {
+	sem_give(&c->pins, r->pinned_bytes);
 	request_free(r);
 	c->inflight--;
 	if (c->throttled != NULL) {
@@ -216,6 +219,28 @@ conn_request(void *arg)
 
 /* ---- records ---- */
 
+void
+conn_pin(struct request *r, uint32_t bytes)
+{
+	if (r->conn != NULL && bytes > 0) {
+		/* ended by this connection's replies: each is sent or fails within CONN_SEND_MAX_NS
+		 */
+		sem_take(&r->conn->pins, bytes);
+		r->pinned_bytes += bytes;
+	}
+}
+
+/* How many requests one connection may have running: its share of what there is room for, so that
+ * one client with many connections leaves room for others. */
+static uint32_t
+conn_share(struct nfsd *n)
+{
+	spin_lock(&n->conns_guard);
+	uint32_t conns = MAX(n->conn_count, 1u);
+	spin_unlock(&n->conns_guard);
+	return MIN(MAX(n->requests_max / conns, 2u), CONN_INFLIGHT_MAX);
+}
+
 static int
 conn_start_request(struct conn *c, struct iobuf *buf, const uint8_t *msg, uint32_t len)
 {
@@ -230,12 +255,23 @@ conn_start_request(struct conn *c, struct iobuf *buf, const uint8_t *msg, uint32
 	c->inflight++;
 	atomic_fetch_add_explicit(&c->calls, 1, memory_order_relaxed);
 	fiber_spawn_wait(c->reactor, FIBER_REQUEST, "nfs-request", conn_request, r);
-	while (c->inflight >= CONN_INFLIGHT_MAX && !c->dead) {
+	while (c->inflight >= conn_share(c->n) && !c->dead) {
 		c->throttled = fiber_self();
 		fiber_park();
 		c->throttled = NULL;
 	}
 	return 0;
+}
+
+/* A quarter of the receive budget is kept for small records: large ones that never arrive whole
+ * must not keep everybody else from being heard. One large record is always let in. */
+static bool
+conn_large_fits(uint32_t len)
+{
+	struct arena_info info;
+	arena_get_info(&info);
+	uint64_t used = info.used_bytes[ARENA_RECV], budget = info.budget_bytes[ARENA_RECV];
+	return used + 2 * (uint64_t)len <= budget / 4 * 3 || used <= budget / 4;
 }
 
 /* A connection that holds a buffer doesn't wait for another without end: two such could wait for
@@ -244,13 +280,18 @@ static int
 conn_alloc(struct conn *c, uint32_t len, struct iobuf **out)
 {
 	uint64_t deadline = rt_now_ns() + CONN_PARTIAL_MAX_NS;
-	if (c->rx == NULL && c->frag == NULL) {
+	bool large = len > CONN_RX_BYTES;
+	if (c->rx == NULL && c->frag == NULL && !large) {
 		return iobuf_alloc(len, ARENA_RECV, out);
 	}
-	int err = iobuf_try_alloc(len, ARENA_RECV, out);
+	int err = -ENOMEM;
 	while (err == -ENOMEM && !c->dead && rt_now_ns() < deadline) {
-		fiber_sleep(CONN_ALLOC_RETRY_NS);
-		err = iobuf_try_alloc(len, ARENA_RECV, out);
+		if (!large || conn_large_fits(len)) {
+			err = iobuf_try_alloc(len, ARENA_RECV, out);
+		}
+		if (err == -ENOMEM) {
+			fiber_sleep(CONN_ALLOC_RETRY_NS);
+		}
 	}
 	return err;
 }
@@ -481,6 +522,7 @@ conn_accept(struct listener *l, struct net_conn *net)
 	c->refs = 1;
 	list_init(&c->link);
 	list_init(&c->outq);
+	sem_init_units(&c->pins, CONN_PIN_MAX);
 	net_peer(net, &c->peer);
 	atomic_init(&c->last_ns, rt_now_ns());
 	spin_lock(&n->conns_guard);

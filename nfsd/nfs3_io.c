@@ -49,6 +49,7 @@ nfs3_read(struct nfs3_op *op)
 	uint32_t want = MIN(count, NFSD_WTMAX), max, len = 0;
 	bool eof = false;
 	struct fs_attr attr;
+	conn_pin(r, want);
 	err = read_slices(r, want, &max);
 	if (err == 0) {
 		err = fs_read(

@@ -166,6 +166,10 @@ nfsd_start(const struct nfsd_config *cfg, struct nfsd **out)
 		n->cfg.idle_timeout_s = 600;
 	}
 	if (!DELIBERATE_BUG("nfsd-verf-constant")) {
+		struct arena_info arena;
+		arena_get_info(&arena);
+		n->requests_max = (uint32_t)MIN(
+		    arena.budget_bytes[ARENA_SEND] / 2 / IOBUF_BYTES_MIN, (uint64_t)UINT32_MAX);
 		rt_random_bytes(n->write_verf, sizeof(n->write_verf));
 	}
 	list_init(&n->conns);

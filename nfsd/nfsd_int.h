@@ -55,6 +55,7 @@ struct nfsd {
 	struct list conns;          /* [s] conns_guard */
 	uint32_t conn_count;        /* [s] conns_guard */
 	uint32_t reactor_conns[64]; /* [s] conns_guard */
+	uint32_t requests_max;      /* [c] requests that half of the send budget has room for */
 
 	struct mutex config_lock; /* RANK_NFSD_EXPORTS: pools and publishing */
 	struct list pools;        /* under config_lock */
@@ -93,6 +94,7 @@ struct request {
 	struct pool_slice *slices; /* READ data behind the head */
 	uint32_t slice_count, slice_bytes;
 	struct iobuf *slice_buf; /* holds slices when there are many */
+	uint32_t pinned_bytes;   /* of the connection's share of lent buffers */
 	struct pool_slice slices_inline[REQUEST_SLICES_INLINE];
 	uint8_t slice_pad;
 	struct export_table *table; /* held while the request runs, or NULL */
@@ -114,6 +116,10 @@ int request_grow(struct request *r, uint32_t body_bytes) WARN_UNUSED MAY_PARK;
 void conn_accept(struct listener *l, struct net_conn *net);
 void conn_shutdown_all(struct nfsd *n);
 void conn_sweep(struct nfsd *n); /* closes what has been idle too long */
+
+/* Waits until the connection may lend so many bytes more to its socket: replies of its own must be
+ * sent first. A client that doesn't read pins no more than CONN_PIN_MAX. bytes <= NFSD_WTMAX. */
+void conn_pin(struct request *r, uint32_t bytes) MAY_PARK;
 
 /* The programs; each writes its result behind the header in r->out, or sets r->accept. */
 void nfs3_run(struct request *r) MAY_PARK;

@@ -65,6 +65,12 @@ request_grow(struct request *r, uint32_t body_bytes)
 		return 0;
 	}
 	ASSERT(r->big == NULL);
+	/* Half of the budget is for requests themselves. */
+	struct arena_info info;
+	arena_get_info(&info);
+	if (info.used_bytes[ARENA_SEND] > info.budget_bytes[ARENA_SEND] / 2) {
+		return -ENOMEM;
+	}
 	/* Waiting here, with a buffer of the same budget in hand, could wait for ever: the client
 	 * tries again. */
 	int err = iobuf_try_alloc(done + body_bytes, ARENA_SEND, &r->big);
