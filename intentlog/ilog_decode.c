@@ -4,7 +4,7 @@
  * before the checksum of its whole batch has agreed and every record header in it has been walked.
  */
 #define XXH_STATIC_LINKING_ONLY /* a hash state on the stack */
-#include <xxhash.h>
+#include "base/xxh.h"
 #include "intentlog/ilog_int.h"
 
 static void

@@ -7,8 +7,8 @@
 #include "pool/bp.h"
 
 #include <sodium.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+
+#include "base/xxh.h"
 
 /* Layout of bp.prop, see pool_format.h. */
 #define PROP_STORED_SHIFT 0
