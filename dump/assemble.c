@@ -133,7 +133,9 @@ uber_find(const struct dump_pool *p, const uint8_t guid[GUID_LEN], uint64_t txg,
 	bool found = false;
 
 	for (uint32_t i = 0; i < p->drive_count; i++) {
-		if (belongs(&p->drives[i], guid) && label_of(&p->drives[i])->role == ROLE_DATA) {
+		const struct dump_label *label = label_of(&p->drives[i]);
+
+		if (belongs(&p->drives[i], guid) && label != NULL && label->role == ROLE_DATA) {
 			uber_search(&p->drives[i], txg, buf, out, &found);
 		}
 	}
