@@ -93,9 +93,10 @@ int kb_open(const char *path, int fd, bool exclusive, struct kb_drive **out) WAR
 /*
  * kb_claim - take the drive for ourselves, or (shared) beside others who only read: an advisory lock (flock(2)) that
  * ends when the drive is closed or the process dies. Another agated, or another open of ours, that wants it gets
- * -EBUSY. Simulated drives have nobody to be taken from. Never parks for long.
+ * -EBUSY, after two seconds of trying: a lock that somebody takes just to look is no use. Simulated drives have nobody
+ * to be taken from. May park.
  */
-int kb_claim(struct kb_drive *d, bool shared) WARN_UNUSED;
+int kb_claim(struct kb_drive *d, bool shared) WARN_UNUSED MAY_PARK;
 /* Waits (at most the drive's timeout) for outstanding I/O; late I/O keeps its buffers until it ends.
  * Nobody may submit during or after it. */
 void kb_close(struct kb_drive *d) MAY_PARK;

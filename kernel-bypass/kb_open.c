@@ -194,14 +194,26 @@ kb_open(const char *path, int fd, bool exclusive, struct kb_drive **out)
 	return kb_aio_open(c.fd, &c.info, out);
 }
 
+/* Others lock a drive for a moment to look at it (udev does so whenever one has changed). */
+#define CLAIM_WAIT_NS (2 * NSEC_PER_SEC)
+#define CLAIM_AGAIN_NS (50 * NSEC_PER_MSEC)
+
 int
 kb_claim(struct kb_drive *d, bool shared)
 {
+	uint64_t deadline = rt_now_ns() + CLAIM_WAIT_NS;
+
 	if (d->lock_fd < 0) {
 		return 0;
 	}
-	if (flock(d->lock_fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) {
-		return 0;
+	while (flock(d->lock_fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+		if (errno != EWOULDBLOCK) {
+			return -errno;
+		}
+		if (rt_now_ns() >= deadline) {
+			return -EBUSY;
+		}
+		fiber_sleep(CLAIM_AGAIN_NS);
 	}
-	return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	return 0;
 }
