@@ -304,6 +304,8 @@ parent_main(const struct adm_config *cfg, bool restart)
 	if (parent_setup_signals(&p) != 0) {
 		return 1;
 	}
+	/* an engine of an earlier agated may still be dying; one that isn't quiet can't be opened */
+	(void)parent_vfio_quiet();
 	for (;;) {
 		int err = parent_start_engine(&p, safe_mode);
 		if (err != 0) {

@@ -55,6 +55,7 @@ parent_bind_vfio(struct parent_msg *m)
 
 struct quiet {
 	bool all;
+	unsigned count;
 };
 
 /* The kernel takes bus mastering away when the last descriptor of a device closes: without it the
@@ -76,6 +77,7 @@ quiet_one(void *arg, const struct kb_pci *p)
 	if (fd >= 0) {
 		close(fd);
 	}
+	q->count++;
 	/* all ones: it isn't there any more */
 	q->all = q->all && (command == UINT16_MAX || (command & PCI_COMMAND_MASTER) == 0);
 }
@@ -86,6 +88,9 @@ parent_vfio_quiet(void)
 	for (unsigned ms = 0; ms < QUIET_WAIT_MS; ms += 100) {
 		struct quiet q = {.all = true};
 		if (kb_pci_scan(quiet_one, &q) == 0 && q.all) {
+			if (q.count > 0) {
+				log_notice("nvme-quiet controllers=%u waited_ms=%u", q.count, ms);
+			}
 			return true;
 		}
 		usleep(100000);

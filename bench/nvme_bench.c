@@ -5,14 +5,18 @@
  *
  *   nvme_bench bare|vfio 0000:05:00.0 [SECONDS [DEPTH]]
  *   nvme_bench aio /dev/nvme0n1 [SECONDS [DEPTH]]
+ *   nvme_bench soft OPERATIONS [- [DEPTH]]
  *
- * It writes the first 64 MiB of the drive. Prints operations per second and per second of CPU time.
+ * soft: a controller in this process that answers at once (nvme_soft.h), to count the driver's
+ * instructions. It writes the first 64 MiB of the drive. Prints operations per second and per
+ * second of CPU time.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include "base/base.h"
+#include "bench/nvme_soft.h"
 #include "kernel-bypass/kb_nvme.h"
 #include "kernel-bypass/nvme_dev.h"
 #include "kernel-bypass/nvme_spec.h"
@@ -28,6 +32,7 @@ struct bench {
 	unsigned depth;
 	bool write;
 	uint64_t until_ns, ops, wrong, errors;
+	uint64_t ops_max; /* 0: as many as the time allows */
 	struct kb_drive *d;
 	struct waitgroup done;
 	int rc;
@@ -86,7 +91,7 @@ kb_fiber(void *arg)
 	struct iobuf *buf;
 
 	ASSERT(iobuf_alloc(SECTOR_BYTES, ARENA_SYNC, &buf) == 0);
-	while (rt_now_ns() < b->until_ns) {
+	while (b->ops_max != 0 ? b->ops < b->ops_max : rt_now_ns() < b->until_ns) {
 		uint64_t sector = next(&state) % SPAN_SECTORS;
 		int err;
 		if (b->write) {
@@ -385,11 +390,32 @@ bench_vfio(struct bench *b)
 	kb_both(b);
 }
 
+/* Operations are counted here, not seconds, so that instructions can be compared from run to run.
+ */
+static void
+bench_soft(struct bench *b)
+{
+	struct nvme_dev *dev = nvme_soft_open((uint64_t)SPAN_SECTORS * SECTOR_BYTES);
+	unsigned count;
+
+	if (dev == NULL || kb_nvme_open_dev(dev, &b->d, 1, &count) != 0) {
+		fprintf(stderr, "nvme_bench: the controller does not start\n");
+		b->rc = 1;
+		return;
+	}
+	b->ops_max = strtoull(b->name, NULL, 10);
+	kb_both(b);
+}
+
 static void
 bench_main(void *arg)
 {
 	struct bench *b = arg;
 
+	if (strcmp(b->mode, "soft") == 0) {
+		bench_soft(b);
+		return;
+	}
 	if (strcmp(b->mode, "aio") != 0) {
 		bench_vfio(b);
 		return;
@@ -411,7 +437,8 @@ main(int argc, char **argv)
 	struct utsname u;
 
 	if (argc < 3) {
-		fprintf(stderr, "usage: nvme_bench bare|vfio|aio DEVICE [SECONDS [DEPTH]]\n");
+		fprintf(stderr, "usage: nvme_bench bare|vfio|aio DEVICE [SECONDS [DEPTH]] | soft "
+				"OPERATIONS [- [DEPTH]]\n");
 		return 2;
 	}
 	b.mode = argv[1];
