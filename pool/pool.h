@@ -230,21 +230,95 @@ void pool_ds_close(struct pool_ds *ds);
 /* Calls each(ds) for path and, when recursive, everything below, in order of name. The handle is borrowed. */
 int pool_ds_each(struct pool *p, const char *path, bool recursive, int (*each)(void *arg, struct pool_ds *ds), void *arg) WARN_UNUSED;
 
+/* Bytes are data bytes: set sectors times the pool's data share (space_bytes_for); which sectors is told in README "Snapshots". */
 struct pool_ds_info {
-	char path[DATASET_NAME_MAX + 1];
+	char path[DATASET_NAME_MAX + 1]; /* of a snapshot: path@name */
 	uint64_t guid, incarnation, create_time;
 	uint64_t parent_guid;          /* 0 = root */
 	uint64_t object_count;
-	uint64_t used_bytes;           /* data bytes this dataset takes: raw times the set's data share */
-	uint64_t referenced_bytes;
-	uint64_t logical_bytes;
+	uint64_t used_bytes;           /* own + snapshots + children */
+	uint64_t referenced_bytes;     /* everything reachable from its root, whomever it is shared with */
+	uint64_t logical_bytes;        /* of that, before compression and parity */
 	uint64_t available_bytes;      /* what one may still write, reserve taken out */
+	uint64_t own_bytes;            /* referenced and not its origin's */
+	uint64_t snapshots_bytes;      /* only its snapshots refer to it: comes back when all of them go */
+	uint64_t children_bytes;       /* used of the datasets below */
+	uint64_t snapshot_count;
+	uint64_t origin_guid;          /* of a clone: the snapshot it came from; 0 = none */
+	char origin[DATASET_NAME_MAX + 1]; /* its path@name; empty = none */
 	bool destroyed;
 };
 void pool_ds_get_info(struct pool_ds *ds, struct pool_ds_info *out);
 struct pool *pool_ds_pool(struct pool_ds *ds);
 uint64_t pool_ds_guid(const struct pool_ds *ds);
 uint64_t pool_ds_incarnation(const struct pool_ds *ds);
+
+/* ================= snapshots and clones ================= */
+/*
+ * A snapshot is named "path@name" (name: as a component of a path). It is a read-only dataset: pool_snap_open gives a struct pool_ds whose
+ * pool_tx_begin says -EROFS and which is read like any other. Its guid (pool_ds_guid) is that of the dataset in whose chain it is now,
+ * pool_ds_snap_guid its own, which never changes, not by rename or promote either. A destroyed one is -ESTALE for its holders, as a destroyed dataset is.
+ * Everything here that changes something may return -EROFS (pool), -ERR_SUSPENDED, -ENOSPC (half of the reserve is used up) and
+ * -ERR_FEATURE (the pool was made before snapshots existed: pool_upgrade).
+ */
+struct pool_snap_info {
+	char name[DATASET_NAME_MAX + 1]; /* behind the @ */
+	uint64_t guid, create_txg, create_time;
+	uint64_t referenced_bytes, logical_bytes;
+	uint64_t unique_bytes;           /* what destroying it alone gives back; only when asked for, else 0 */
+	uint32_t holds, clones;
+};
+/* All or none, as of one instant (one txg) between the changes acknowledged before the call and those begun after it; durable on return.
+ * -EEXIST, -ENOENT, -EINVAL; *out_bad: index of the culprit. */
+int pool_snap_create(struct pool *p, const char *const *names, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
+/* All or none. -EBUSY: held, or has clones. They vanish for readers at once; durable on return, and the space comes back in slices. */
+int pool_snap_destroy(struct pool *p, const char *const *names, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
+/* new_name: behind the @. -EEXIST, -ENOENT, -EINVAL. Durable. */
+int pool_snap_rename(struct pool *p, const char *name, const char *new_name) WARN_UNUSED MAY_PARK;
+/* A held snapshot can't be destroyed. Tags are the owner's (1..255 bytes). hold: -EEXIST; release: -ENOENT. Durable. time: seconds since 1970. */
+int pool_snap_hold(struct pool *p, const char *name, const char *tag) WARN_UNUSED MAY_PARK;
+int pool_snap_release(struct pool *p, const char *name, const char *tag) WARN_UNUSED MAY_PARK;
+int pool_snap_holds_each(struct pool *p, const char *name, int (*each)(void *arg, const char *tag, uint64_t time), void *arg) WARN_UNUSED;
+/* Snapshots of the dataset path, oldest first, as of the moment of the call; ends with each's first value that isn't 0, and returns it.
+ * Without POOL_SNAP_UNIQUE it reads nothing and never parks for long; with it, unsorted deadlists are sorted first (may park). */
+#define POOL_SNAP_UNIQUE 1u
+int pool_snap_each(struct pool *p, const char *path, uint32_t flags, int (*each)(void *arg, const struct pool_snap_info *s), void *arg) WARN_UNUSED MAY_PARK;
+int pool_snap_get(struct pool *p, const char *name, uint32_t flags, struct pool_snap_info *out) WARN_UNUSED MAY_PARK; /* one; -ENOENT */
+/* What destroying them together would give back. -ENOENT. May sort deadlists. */
+int pool_snap_reclaim(struct pool *p, const char *const *names, uint32_t count, uint64_t *out_bytes) WARN_UNUSED MAY_PARK;
+/* Names ("path") of the clones of a snapshot. */
+int pool_snap_clones_each(struct pool *p, const char *name, int (*each)(void *arg, const char *path), void *arg) WARN_UNUSED;
+/* Grows with every change of path's list of snapshots (create, destroy, rename, promote, rollback); never the same again. *out_time: wall ns of that change. */
+uint64_t pool_snap_list_seq(struct pool_ds *ds, uint64_t *out_time);
+
+/* Read-only handles, shared. The first one reads the root block. -ENOENT. */
+int pool_snap_open(struct pool *p, const char *name, struct pool_ds **out) WARN_UNUSED MAY_PARK;
+/* ds_guid 0: in whatever chain it is now; else it must be in that dataset's. */
+int pool_snap_open_guid(struct pool *p, uint64_t ds_guid, uint64_t snap_guid, struct pool_ds **out) WARN_UNUSED MAY_PARK;
+bool pool_ds_is_snap(const struct pool_ds *ds);
+uint64_t pool_ds_snap_guid(const struct pool_ds *ds);    /* 0: a dataset */
+uint64_t pool_ds_create_txg(const struct pool_ds *ds);   /* of a snapshot: it has everything born up to this txg */
+
+/* A new dataset at path with the contents of the snapshot; shares its blocks. Properties: none. Returns when it can't be lost any more (three txgs). */
+int pool_ds_clone(struct pool *p, const char *snap, const char *path, struct pool_ds **out) WARN_UNUSED MAY_PARK;
+/*
+ * The clone at path and the dataset it came from change roles: the snapshots up to its origin become its own, the other one becomes the clone.
+ * -EINVAL not a clone; -EEXIST both have a snapshot of one name (why tells it). File systems don't notice.
+ */
+int pool_ds_promote(struct pool *p, const char *path, char *why, size_t why_len) WARN_UNUSED MAY_PARK;
+/*
+ * The dataset is again what its newest snapshot says. -EBUSY: snap isn't the newest. keep_as: the discarded state becomes a clone of snap at that path;
+ * NULL: it is freed in slices. The dataset gets a new struct pool_ds (same guid, next incarnation): handles of the old one and objects held
+ * by it are stale at once, and whoever finds it again by path or guid has the snapshot's contents, readable at once; the first pool_tx_begin on it waits
+ * until the rollback can't be lost any more, as this call does. Records logged for the old incarnation don't replay on the new one.
+ */
+int pool_ds_rollback(struct pool *p, const char *snap, const char *keep_as) WARN_UNUSED MAY_PARK;
+
+/* Set sectors of snapshots and datasets that are destroyed and not yet freed, as data bytes. */
+uint64_t pool_pending_free_bytes(struct pool *p);
+/* Enables what this firmware knows and the pool doesn't use yet; older firmware can then only read it. *out_enabled: feat_rocompat bits that are new. Durable. */
+int pool_upgrade(struct pool *p, uint64_t *out_enabled) WARN_UNUSED MAY_PARK;
+uint64_t pool_features(struct pool *p); /* feat_rocompat */
 
 /* Properties are strings; their meaning and inheritance are the owner's. Local ones only. set with NULL removes. Durable. */
 int pool_ds_prop_set(struct pool_ds *ds, const char *key, const char *value) WARN_UNUSED MAY_PARK;

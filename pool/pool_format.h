@@ -80,12 +80,14 @@ struct config_header {
 	struct le64 ring_bytes;   /* 0x058 in-pool ring, per drive of set 0 */
 	struct le64 log_bytes;    /* 0x060 ring on each log drive */
 	struct le64 feat_compat;  /* 0x068 unknown bits: fine */
-	struct le64 feat_rocompat; /* 0x070 unknown bits: import read-only */
+	struct le64 feat_rocompat; /* 0x070 FEATURE_RO_*; unknown bits: import read-only */
 	struct le64 feat_incompat; /* 0x078 unknown bits: refuse */
 	uint8_t spare[128];       /* 0x080 zero */
 	uint8_t name[256];        /* 0x100 NUL-terminated */
 };
 STATIC_ASSERT(sizeof(struct config_header) == 0x200);
+
+#define FEATURE_RO_SNAPSHOTS 1u /* snapshots, clones, deadlists, entries of the unlinked set with min_txg or flags */
 
 struct config_set {
 	struct guid guid;          /* 0x00 */
