@@ -7,7 +7,7 @@
 # One VM a VM_DIR; the functions return non-zero when what was waited for didn't come, and say what was seen last.
 #
 # Settings, before vm_start: VM_IMAGE, VM_FIRMWARE (bios|uefi), VM_DRIVE_SIZE, VM_MEMORY, VM_NFS_PORT, VM_MOUNT_PORT,
-# VM_BUS (nvme|scsi), VM_CACHE (nbdkit|none: plain files), VM_ACCEL (auto|tcg|kvm), VM_SERIAL (socket|stdio),
+# VM_BUS (nvme|scsi), VM_CACHE (nbdkit|none: plain files), VM_LIARS (drives whose nbdkit ignores flushes), VM_ACCEL (auto|tcg|kvm), VM_SERIAL (socket|stdio),
 # VM_DEBUG (more kernel parameters: a start without GRUB, for developers).
 
 VM_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -21,6 +21,7 @@ VM_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 : "${VM_MOUNT_PORT:=20491}"
 : "${VM_CACHE:=none}"
 : "${VM_BUS:=nvme}"
+: "${VM_LIARS:=}"
 : "${VM_ACCEL:=auto}"
 : "${VM_SERIAL:=socket}"
 VM_DRIVES=(d0 d1 d2 d3 d4 d5 d6 l0 l1 s0)
@@ -64,12 +65,27 @@ vm_accelerator() {
 	cat "$verdict"
 }
 
+# Ports of this machine that nobody listens on, for tests that run beside others.
+vm_free_ports() {
+	local port free=()
+	for _ in {1..100}; do
+		port=$((SRANDOM % 20000 + 12000))
+		! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || continue
+		free+=($port)
+		[ ${#free[@]} -lt 2 ] || break
+	done
+	[ ${#free[@]} -eq 2 ] || vm_fail "no free ports" || return 1
+	VM_NFS_PORT=${free[0]} VM_MOUNT_PORT=${free[1]}
+}
+
 vm_start_nbdkit() {
-	local d
+	local d cache
 	VM_NBD_PIDS=()
 	for d in "${VM_DRIVES[@]}"; do
 		rm -f "$VM_DIR/$d.sock"
-		nbdkit -f --filter=cache -U "$VM_DIR/$d.sock" file "$VM_DIR/$d.raw" cache=writeback >>"$VM_DIR/nbdkit.log" 2>&1 &
+		cache=writeback
+		[[ " $VM_LIARS " != *" $d "* ]] || cache=unsafe
+		nbdkit -f --filter=cache -U "$VM_DIR/$d.sock" file "$VM_DIR/$d.raw" cache=$cache >>"$VM_DIR/nbdkit.log" 2>&1 &
 		VM_NBD_PIDS+=($!)
 	done
 	for d in "${VM_DRIVES[@]}"; do

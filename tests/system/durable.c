@@ -2,9 +2,9 @@
  * durable.c - see durable.h, and usage below.
  *
  * run: works until the time has passed (exit 0) or the server has gone (exit 3); an answer that is
- * an error is a failure (exit 1). check: the last line is "durable: N acknowledged, LOST 0, WRONG
- * 0"; exit 1 unless both are 0. always: the share has sync=always, so that UNSTABLE data is durable
- * too. tamper: changes something of worker 0 that the next check has to notice.
+ * an error is a failure (exit 1). check: the last line is "durable: N acknowledged of N begun,
+ * LOST 0, WRONG 0"; exit 1 unless both are 0. always: the share has sync=always, so that UNSTABLE
+ * data is durable too. tamper: changes something of worker 0 that the next check has to notice.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -257,9 +257,9 @@ check(char **argv)
 		check_worker(nfs, argv[3], argv[4], i, &v);
 	}
 	nfs_destroy_context(nfs);
-	printf("durable: %llu acknowledged, LOST %llu, WRONG %llu\n",
-	    (unsigned long long)v.acknowledged, (unsigned long long)v.lost,
-	    (unsigned long long)v.wrong);
+	printf("durable: %llu acknowledged of %llu begun, LOST %llu, WRONG %llu\n",
+	    (unsigned long long)v.acknowledged, (unsigned long long)v.begun,
+	    (unsigned long long)v.lost, (unsigned long long)v.wrong);
 	return v.lost == 0 && v.wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

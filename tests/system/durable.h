@@ -82,7 +82,7 @@ void cell_fill(uint8_t *out, unsigned worker, uint32_t cell, uint64_t version);
 uint64_t cell_version(const uint8_t *data, unsigned worker, uint32_t cell);
 
 struct verdict {
-	uint64_t acknowledged, lost, wrong;
+	uint64_t begun, acknowledged, lost, wrong;
 };
 /* Plays a worker's journal into m. True: pending is the change that was never answered. */
 bool journal_play(

@@ -180,6 +180,7 @@ journal_play(
 		}
 		open = n.kind == KIND_INTENT;
 		if (open) {
+			v->begun++;
 			*pending = n;
 		} else {
 			model_apply(m, pending);
