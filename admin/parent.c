@@ -161,7 +161,7 @@ parent_answer(struct parent *p)
 		return;
 	}
 	if (m.kind != PARENT_OPEN) {
-		log_error("engine-message-unknown kind=%u", m.kind);
+		log_limited(LOG_ERROR, "engine-message-unknown kind=%u", m.kind);
 		parent_end_conversation(p);
 		return;
 	}
@@ -304,7 +304,8 @@ parent_main(const struct adm_config *cfg, bool restart)
 	if (parent_setup_signals(&p) != 0) {
 		return 1;
 	}
-	/* an engine of an earlier agated may still be dying; one that isn't quiet can't be opened */
+	/* an engine of an earlier agated may still be dying; one that isn't quiet can't be opened
+	 */
 	(void)parent_vfio_quiet();
 	for (;;) {
 		int err = parent_start_engine(&p, safe_mode);

@@ -79,13 +79,9 @@ log_note_dropped(void)
 	}
 }
 
-void
-log_line(enum log_level level, const char *fmt, ...)
+static void
+log_format(enum log_level level, uint64_t now, unsigned skipped, const char *fmt, va_list args)
 {
-	if (!log_enabled(level) || atomic_load(&sink_fd) < 0) {
-		return;
-	}
-	uint64_t now = rt_now_ns();
 	if (!log_within_budget(now)) {
 		atomic_fetch_add(&dropped, 1);
 		return;
@@ -95,11 +91,12 @@ log_line(enum log_level level, const char *fmt, ...)
 	    (unsigned long long)(now / NSEC_PER_SEC),
 	    (unsigned)(now % NSEC_PER_SEC / NSEC_PER_USEC), rt_reactor_self());
 	size_t len = (size_t)head;
-	va_list args;
-	va_start(args, fmt);
 	int body = vsnprintf(line + len, sizeof(line) - len, fmt, args);
-	va_end(args);
 	len = MIN(len + (size_t)MAX(body, 0), sizeof(line) - 1);
+	if (skipped > 0) {
+		int tail = snprintf(line + len, sizeof(line) - len, " skipped=%u", skipped);
+		len = MIN(len + (size_t)MAX(tail, 0), sizeof(line) - 1);
+	}
 	for (size_t i = 0; i < len; i++) {
 		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f) {
 			line[i] = '?';
@@ -109,6 +106,54 @@ log_line(enum log_level level, const char *fmt, ...)
 	log_note_dropped();
 	if (!log_write(line, len + 1)) {
 		atomic_fetch_add(&dropped, 1);
+	}
+}
+
+static bool
+log_wanted(enum log_level level)
+{
+	return log_enabled(level) && atomic_load(&sink_fd) >= 0;
+}
+
+void
+log_line(enum log_level level, const char *fmt, ...)
+{
+	va_list args;
+	if (log_wanted(level)) {
+		va_start(args, fmt);
+		log_format(level, rt_now_ns(), 0, fmt, args);
+		va_end(args);
+	}
+}
+
+/* Several threads may begin a window at once; then some lines more than LOG_BURST go out, no harm.
+ */
+bool
+log_limit_pass(struct log_limit *l, uint64_t now_ns, unsigned *out_skipped)
+{
+	uint64_t began = atomic_load(&l->window_ns);
+	if (now_ns < began || now_ns - began >= LOG_BURST_NS) {
+		atomic_store(&l->window_ns, now_ns);
+		atomic_store(&l->used, 0);
+	}
+	if (atomic_fetch_add(&l->used, 1) >= LOG_BURST) {
+		atomic_fetch_add(&l->skipped, 1);
+		return false;
+	}
+	*out_skipped = atomic_exchange(&l->skipped, 0);
+	return true;
+}
+
+void
+log_line_limited(struct log_limit *l, enum log_level level, const char *fmt, ...)
+{
+	va_list args;
+	unsigned skipped = 0;
+	uint64_t now = rt_now_ns();
+	if (log_wanted(level) && (rt_is_sim() || log_limit_pass(l, now, &skipped))) {
+		va_start(args, fmt);
+		log_format(level, now, skipped, fmt, args);
+		va_end(args);
 	}
 }
 

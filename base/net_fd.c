@@ -260,7 +260,6 @@ struct fd_listener {
 	struct rt_fdwatch watch; /* [r] */
 	bool watched;            /* [r] */
 	bool ready;              /* [r] */
-	bool short_logged;       /* [r] one line for each time that descriptors ran short */
 	bool unix_domain;        /* [c] */
 	char path[sizeof(
 	    ((struct sockaddr_un *)0)->sun_path)]; /* [c] to remove on close; or empty */
@@ -309,10 +308,8 @@ accept_failed(struct fd_listener *f, int e)
 	case ENFILE:
 	case ENOBUFS:
 	case ENOMEM:
-		if (!f->short_logged) {
-			log_warn("net_accept_short errno=%d port=%u", e, f->listener.addr.port);
-			f->short_logged = true;
-		}
+		log_limited(
+		    LOG_WARN, "net_accept_short errno=%d port=%u", e, f->listener.addr.port);
 		fiber_sleep(ACCEPT_PAUSE_NS);
 		return 0;
 	case EBADF:
@@ -348,7 +345,6 @@ fd_listener_try_accept(struct net_listener *l, struct net_conn **out)
 			}
 			continue;
 		}
-		f->short_logged = false;
 		if (!f->unix_domain && net_addr_decode(&ss, len, &peer) != 0) {
 			close(fd);
 			continue;

@@ -47,6 +47,6 @@ nfs3_status(int err)
 			return table[i].stat;
 		}
 	}
-	log_warn("nfs-unmapped-error err=%d text=%s", err, err_str(err));
+	log_limited(LOG_WARN, "nfs-unmapped-error err=%d text=%s", err, err_str(err));
 	return NFS3ERR_SERVERFAULT;
 }

@@ -19,7 +19,7 @@ udp_answer(struct listener *l, struct iobuf *buf, uint32_t len, const struct net
 		uint8_t *start = r->head + 4; /* no record mark in a datagram */
 		uint32_t bytes = (uint32_t)(r->out.pos - start);
 		if (bytes <= UDP_REPLY_MAX && net_udp_send(l->udp, start, bytes, from) < 0) {
-			log_debug("udp-reply-not-sent bytes=%u", bytes);
+			log_limited(LOG_DEBUG, "udp-reply-not-sent bytes=%u", bytes);
 		}
 	}
 	request_free(r);

@@ -69,8 +69,8 @@ copy_repair(struct pool *p, const struct bp_addr *a, struct iobuf *buf, uint32_t
 		return;
 	}
 	if (raidz_write(p->v.sets[bp_addr_set(a)].rg, &b, 1, ARENA_REPAIR) == 0) {
-		log_notice("copy_repaired pool=%s set=%u sector=%llu", p->name, bp_addr_set(a),
-		    (unsigned long long)bp_addr_sector(a));
+		log_limited(LOG_NOTICE, "copy_repaired pool=%s set=%u sector=%llu", p->name,
+		    bp_addr_set(a), (unsigned long long)bp_addr_sector(a));
 	}
 }
 
@@ -236,8 +236,9 @@ block_read(struct pool *p, const struct bp *bp, uint32_t flags, struct iobuf **o
 count:
 	if (err != -ENOMEM && err != -ERR_SUSPENDED) {
 		atomic_fetch_add(&p->data_errors, 1);
-		log_error("read_failed pool=%s set=%u sector=%llu birth=%llu err=%s", p->name,
-		    bp_addr_set(&bp->addr[0]), (unsigned long long)bp_addr_sector(&bp->addr[0]),
+		log_limited(LOG_ERROR, "read_failed pool=%s set=%u sector=%llu birth=%llu err=%s",
+		    p->name, bp_addr_set(&bp->addr[0]),
+		    (unsigned long long)bp_addr_sector(&bp->addr[0]),
 		    (unsigned long long)bp_birth(bp), err_str(err));
 	}
 	return err;

@@ -278,6 +278,39 @@ test_deliberate(void)
 }
 #endif
 
+/* What somebody outside can cause at will: some lines, then none, then how many were left out. */
+static void
+test_log_limit(void)
+{
+	struct log_limit l = {0};
+	unsigned passed = 0, skipped = 0;
+	for (unsigned i = 0; i < 1000; i++) {
+		passed += log_limit_pass(&l, NSEC_PER_SEC + i, &skipped);
+		CU_ASSERT(skipped == 0);
+	}
+	CU_ASSERT(passed == LOG_BURST);
+	CU_ASSERT(log_limit_pass(&l, NSEC_PER_SEC + LOG_BURST_NS, &skipped));
+	CU_ASSERT(skipped == 1000 - LOG_BURST);
+	CU_ASSERT(log_limit_pass(&l, 1, &skipped) && skipped == 0); /* the clock began anew */
+	int fds[2];
+	static char text[65536];
+	CU_ASSERT(pipe2(fds, O_NONBLOCK) == 0);
+	log_set_fd(fds[1]);
+	for (unsigned i = 0; i < 200; i++) {
+		log_limited(LOG_WARN, "again i=%u", i);
+	}
+	ssize_t got = read(fds[0], text, sizeof(text) - 1);
+	text[got > 0 ? got : 0] = '\0';
+	unsigned lines = 0;
+	for (const char *at = text; (at = strstr(at, "again i=")) != NULL; at++) {
+		lines++;
+	}
+	CU_ASSERT(lines == LOG_BURST);
+	log_set_fd(2);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static const struct unit_test tests[] = {
     {"mem zeroed", test_mem_zeroed},
     {"mem fails when told", test_mem_fails},
@@ -287,6 +320,7 @@ static const struct unit_test tests[] = {
     {"le", test_le},
     {"list", test_list},
     {"log", test_log},
+    {"log limit", test_log_limit},
 #ifdef AGATE_DEBUG
     {"buggify", test_buggify},
     {"deliberate", test_deliberate},
