@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -16,6 +17,10 @@
 #define DRAIN_NS (5 * NSEC_PER_SEC)
 #define MEMORY_MIN (64 * MIB)
 #define ARENA_STEP (2 * MIB)
+#define FILES_WANTED 65536u
+#define FILES_RESERVED 512u /* for drives, the command socket and the rest */
+#define CONNS_MAX 4096u
+#define CONNS_MIN 64u
 
 struct engine {
 	struct adm adm;
@@ -86,6 +91,33 @@ engine_identify(struct adm *a)
 	a->host_id = XXH3_64bits(text, strlen(text));
 }
 
+/* As many connections as there are descriptors for: clients must never use up those of the drives
+ * and of the administrator. */
+static uint32_t
+engine_conn_max(void)
+{
+	struct rlimit files;
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0) {
+		return CONNS_MIN;
+	}
+	uint64_t have = files.rlim_cur;
+	have = have > FILES_RESERVED ? have - FILES_RESERVED : 0;
+	return (uint32_t)MIN(MAX(have, (uint64_t)CONNS_MIN), (uint64_t)CONNS_MAX);
+}
+
+/* Up to what the system allows; it is no error when that is little. */
+static void
+engine_want_files(void)
+{
+	struct rlimit files;
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_WANTED) {
+		files.rlim_cur = MIN(files.rlim_max, (rlim_t)FILES_WANTED);
+		if (setrlimit(RLIMIT_NOFILE, &files) != 0) {
+			log_warn("files-not-raised reason=%s", err_str(errno));
+		}
+	}
+}
+
 static int
 engine_start_nfsd(struct adm *a)
 {
@@ -96,6 +128,7 @@ engine_start_nfsd(struct adm *a)
 	    .mount_port = c->mount_port,
 	    .portmap_port = c->portmap_port,
 	    .portmap = c->portmap,
+	    .conn_max = engine_conn_max(),
 	    .wait = true,
 	};
 	return nfsd_start(&cfg, &a->nfsd);
@@ -202,6 +235,7 @@ engine_run(const struct adm_config *cfg, int parent_fd, bool safe_mode)
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	engine_want_files();
 	int err = sandbox_seccomp();
 	if (err != 0) {
 		log_error("seccomp-failed reason=%s", err_str(err));
