@@ -27,6 +27,7 @@ struct net_addr {
 int net_addr_parse(const char *host, uint16_t port, struct net_addr *out) WARN_UNUSED;
 /* "192.0.2.1:111" or "[2001:db8::1]:111"; returns buf. */
 const char *net_addr_format(const struct net_addr *a, char buf[NET_ADDR_TEXT_MAX]);
+uint32_t net_ip_hash(const uint8_t ip[16]); /* all bits of it depend on all of ip; without a key */
 bool net_addr_is_v4(const struct net_addr *a); /* the last four bytes of ip are it */
 
 /* host: numeric IPv4 or IPv6 address, or NULL for any. port 0: the system chooses (see net_listener_addr).

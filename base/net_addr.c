@@ -21,6 +21,18 @@ net_addr_is_v4(const struct net_addr *a)
 	return memcmp(a->ip, mapped_prefix, sizeof(mapped_prefix)) == 0;
 }
 
+uint32_t
+net_ip_hash(const uint8_t ip[16])
+{
+	uint64_t half[2];
+
+	memcpy(half, ip, sizeof(half));
+	half[0] = (half[0] ^ (half[0] >> 32)) * 0x9e3779b97f4a7c15ull;
+	half[1] ^= half[0] ^ (half[0] >> 29);
+	half[1] = (half[1] ^ (half[1] >> 32)) * 0xbf58476d1ce4e5b9ull;
+	return (uint32_t)((half[1] ^ (half[1] >> 29)) >> 32);
+}
+
 static bool
 is_link_local(const uint8_t ip[16])
 {

@@ -24,8 +24,11 @@ emit_entry(const struct listing *l, struct fs_dirent *e)
 	struct fs_attr a;
 	if (l->plus && fs_node_get(fs_node_ds(l->dir), e->object, e->generation, &n) == 0) {
 		fs_getattr(n, &a);
-		node_seen_in(n, l->dir);
 		e->attr = &a;
+		e->generation = a.generation; /* that of ".." isn't in the directory */
+		if (e->cookie > COOKIE_DOTDOT) {
+			node_seen_in(n, l->dir);
+		}
 	}
 	bool more = l->emit(l->arg, e);
 	fs_node_put(n);

@@ -23,6 +23,7 @@
 #define CONN_ALLOC_RETRY_NS (10 * NSEC_PER_MSEC)
 #define RPC_LAST_FRAGMENT 0x80000000u
 #define SPAWN_RETRY_NS NSEC_PER_MSEC
+#define CONN_GIVING_WAY_MAX 64u
 
 struct conn {
 	struct list link; /* nfsd->conns, under conns_guard */
@@ -30,6 +31,8 @@ struct conn {
 	struct net_conn *net;
 	struct net_addr peer;
 	unsigned programs, reactor;
+	unsigned peer_slot; /* [c] nfsd->peer_conns[] that counts it */
+	bool giving_way;    /* under conns_guard: shut down to make room */
 	struct rt_timer retry;
 	uint32_t refs;           /* [r] */
 	uint32_t inflight;       /* [r] requests that run or wait to be sent */
@@ -41,7 +44,8 @@ struct conn {
 	uint32_t rx_pos, rx_len;
 	struct iobuf *frag; /* [r] a record that came in several fragments so far, or NULL */
 	uint32_t frag_len;
-	atomic_ullong last_ns, partial_since_ns; /* 0 = no partial record */
+	atomic_ullong last_ns,
+	    partial_since_ns; /* since when a record has been incomplete; 0 = none */
 	atomic_ullong calls, bytes_in, bytes_out;
 };
 
@@ -58,6 +62,7 @@ conn_put(struct conn *c)
 	list_remove(&c->link);
 	n->conn_count--;
 	n->reactor_conns[c->reactor]--;
+	n->peer_conns[c->peer_slot]--;
 	spin_unlock(&n->conns_guard);
 	iobuf_unref(c->rx);
 	iobuf_unref(c->frag);
@@ -248,6 +253,7 @@ conn_start_request(struct conn *c, struct iobuf *buf, const uint8_t *msg, uint32
 	if (r == NULL) {
 		return -ENOMEM;
 	}
+	atomic_store_explicit(&c->partial_since_ns, 0, memory_order_relaxed);
 	r->conn = c;
 	r->peer = c->peer;
 	r->programs = c->programs;
@@ -370,7 +376,7 @@ conn_parse(struct conn *c, uint32_t *out_need)
 		uint32_t len = mark & ~RPC_LAST_FRAGMENT;
 		bool last = (mark & RPC_LAST_FRAGMENT) != 0;
 		if (len > CONN_RECORD_MAX - c->frag_len) {
-			log_info("rpc-record-too-long bytes=%u", len);
+			log_limited(LOG_INFO, "rpc-record-too-long bytes=%u", len);
 			return -EMSGSIZE;
 		}
 		*out_need = 4 + len;
@@ -445,6 +451,8 @@ conn_read_all(struct conn *c)
 		atomic_fetch_add_explicit(&c->n->bytes_in, (uint64_t)got, memory_order_relaxed);
 		atomic_fetch_add_explicit(&c->bytes_in, (uint64_t)got, memory_order_relaxed);
 		err = conn_parse(c, &need);
+		/* who sends without a pause has company on this reactor */
+		fiber_maybe_yield();
 	}
 	return c->dead ? -ECANCELED : err;
 }
@@ -507,6 +515,48 @@ conn_least_loaded(const struct nfsd *n)
 	return best;
 }
 
+/* Of the address that has most connections, the one that has been silent for longest. */
+static struct conn *
+conn_choose_victim(struct nfsd *n, unsigned slot)
+{
+	struct conn *victim = NULL;
+	list_for_each(item, &n->conns)
+	{
+		struct conn *c = list_entry(item, struct conn, link);
+		if (c->peer_slot == slot && !c->giving_way &&
+		    (victim == NULL || atomic_load(&c->last_ns) < atomic_load(&victim->last_ns))) {
+			victim = c;
+		}
+	}
+	return victim;
+}
+
+/* When all places are taken, a newcomer gets one from the address that has most, unless it is his
+ * own: nobody can lock the others out by connecting often. conns_guard held. */
+static bool
+conn_make_room(struct nfsd *n, unsigned slot)
+{
+	unsigned most = 0;
+	if (n->conn_count < n->cfg.conn_max) {
+		return true;
+	}
+	for (unsigned i = 1; i < CONN_PEERS; i++) {
+		most = n->peer_conns[i] > n->peer_conns[most] ? i : most;
+	}
+	/* those that give way need a moment to be gone */
+	if (n->peer_conns[slot] + 1 >= n->peer_conns[most] ||
+	    n->conn_count >= n->cfg.conn_max + CONN_GIVING_WAY_MAX) {
+		return false;
+	}
+	struct conn *victim = conn_choose_victim(n, most);
+	if (victim == NULL) {
+		return false;
+	}
+	victim->giving_way = true;
+	net_conn_shutdown(victim->net);
+	return true;
+}
+
 void
 conn_accept(struct listener *l, struct net_conn *net)
 {
@@ -524,12 +574,14 @@ conn_accept(struct listener *l, struct net_conn *net)
 	list_init(&c->outq);
 	sem_init_units(&c->pins, CONN_PIN_MAX);
 	net_peer(net, &c->peer);
+	c->peer_slot = net_ip_hash(c->peer.ip) % CONN_PEERS;
 	atomic_init(&c->last_ns, rt_now_ns());
 	spin_lock(&n->conns_guard);
-	bool full = n->conn_count >= n->cfg.conn_max || atomic_load(&n->stopping);
+	bool full = atomic_load(&n->stopping) || !conn_make_room(n, c->peer_slot);
 	if (!full) {
 		c->reactor = conn_least_loaded(n);
 		n->reactor_conns[c->reactor]++;
+		n->peer_conns[c->peer_slot]++;
 		n->conn_count++;
 		list_push_back(&n->conns, &c->link);
 		wg_add(&n->fibers, 1);

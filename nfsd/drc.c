@@ -3,21 +3,30 @@
  * version, procedure and a hash of the arguments; so a client that comes back by another port is
  * known, and an xid used again for another call is not mistaken.
  *
- * States of an entry: RUNNING (drc_begin) -> DONE (drc_end with a reply) -> reused, oldest first;
- * RUNNING -> gone (drc_end without). A second copy of a RUNNING call waits for the first.
+ * States of an entry: RUNNING (drc_begin) -> DONE (drc_end with a reply) -> reused; RUNNING -> gone
+ * (drc_end without). A second copy of a RUNNING call waits for the first.
+ *
+ * When there is no room, the client that has most entries gives up its oldest one: who sends a
+ * thousand changes while another waits for his one reply can't push that one out. A reply is good
+ * for DRC_AGE_NS, longer than clients wait before they ask again; after that the same xid is
+ * a client that counts from the beginning, and its call is a new one.
  */
 #include "nfsd/drc.h"
+#include "base/net.h"
 
 #define DRC_SHARDS 16u
 #define DRC_BUCKETS 1024u /* per shard */
+#define DRC_CLIENTS 64u   /* per shard: lists of clients, by a hash of their addresses */
+#define DRC_AGE_NS (1800 * NSEC_PER_SEC)
 
 enum drc_state { DRC_RUNNING, DRC_DONE };
 
 struct drc_entry {
 	struct drc_entry *next; /* bucket */
-	struct list age;        /* shard->done while DONE */
+	struct list age;        /* shard->done[] of its client while DONE */
 	struct fs_origin key;
 	enum drc_state state;
+	uint64_t done_ns;
 	uint32_t waiters;
 	bool dropped; /* ended without a reply; the last waiter frees it */
 	uint32_t reply_len;
@@ -27,7 +36,8 @@ struct drc_entry {
 struct drc_shard {
 	struct mutex lock;
 	struct cond changed;
-	struct list done; /* oldest first */
+	struct list done[DRC_CLIENTS]; /* oldest first */
+	uint32_t done_count[DRC_CLIENTS];
 	uint32_t count;
 	struct drc_entry *buckets[DRC_BUCKETS];
 };
@@ -48,7 +58,9 @@ drc_create(uint32_t entries_max, struct drc **out)
 	for (uint32_t i = 0; i < DRC_SHARDS; i++) {
 		mutex_init(&d->shards[i].lock, RANK_NFSD_DRC);
 		cond_init(&d->shards[i].changed);
-		list_init(&d->shards[i].done);
+		for (uint32_t k = 0; k < DRC_CLIENTS; k++) {
+			list_init(&d->shards[i].done[k]);
+		}
 	}
 	*out = d;
 	return 0;
@@ -90,6 +102,12 @@ drc_bucket_of(struct drc_shard *s, const struct fs_origin *key)
 	return &s->buckets[(drc_hash(key) >> 8) % DRC_BUCKETS];
 }
 
+static uint32_t
+drc_client_of(const struct fs_origin *key)
+{
+	return net_ip_hash(key->addr) % DRC_CLIENTS;
+}
+
 static bool
 drc_same(const struct fs_origin *a, const struct fs_origin *b)
 {
@@ -116,30 +134,51 @@ drc_unlink(struct drc_shard *s, struct drc_entry *e)
 		at = &(*at)->next;
 	}
 	*at = e->next;
-	list_remove(&e->age);
+	if (e->state == DRC_DONE) {
+		list_remove(&e->age);
+		s->done_count[drc_client_of(&e->key)]--;
+	}
 	s->count--;
 }
 
-/* A new RUNNING entry, the oldest DONE one recycled when the shard is full; NULL when nothing can
- * be recycled. */
+static void
+drc_link_done(struct drc_shard *s, struct drc_entry *e)
+{
+	uint32_t client = drc_client_of(&e->key);
+	e->state = DRC_DONE;
+	e->done_ns = rt_now_ns();
+	list_push_back(&s->done[client], &e->age);
+	s->done_count[client]++;
+}
+
+/* The oldest reply of the client that has most of them; NULL when none can be given up. */
+static struct drc_entry *
+drc_take_oldest(struct drc_shard *s)
+{
+	uint32_t most = 0;
+	for (uint32_t i = 1; i < DRC_CLIENTS; i++) {
+		if (s->done_count[i] > s->done_count[most]) {
+			most = i;
+		}
+	}
+	list_for_each(item, &s->done[most])
+	{
+		struct drc_entry *oldest = list_entry(item, struct drc_entry, age);
+		if (oldest->waiters == 0) {
+			drc_unlink(s, oldest);
+			return oldest;
+		}
+	}
+	return NULL;
+}
+
+/* A new RUNNING entry; NULL when there is no room. */
 static struct drc_entry *
 drc_insert(struct drc *d, struct drc_shard *s, const struct fs_origin *key)
 {
-	struct drc_entry *e = NULL;
-	list_for_each(item, &s->done)
-	{
-		if (s->count < d->per_shard_max) {
-			break;
-		}
-		struct drc_entry *oldest = list_entry(item, struct drc_entry, age);
-		if (oldest->waiters == 0) {
-			e = oldest;
-			drc_unlink(s, e);
-			break;
-		}
-	}
-	if (e == NULL && s->count < d->per_shard_max) {
-		e = mem_zalloc(sizeof(*e));
+	struct drc_entry *e = s->count < d->per_shard_max ? mem_zalloc(sizeof(*e)) : NULL;
+	if (e == NULL) {
+		e = drc_take_oldest(s);
 	}
 	if (e == NULL) {
 		return NULL;
@@ -151,6 +190,12 @@ drc_insert(struct drc *d, struct drc_shard *s, const struct fs_origin *key)
 	*bucket = e;
 	s->count++;
 	return e;
+}
+
+static bool
+drc_is_too_old(const struct drc_entry *e)
+{
+	return e->state == DRC_DONE && e->waiters == 0 && rt_now_ns() - e->done_ns > DRC_AGE_NS;
 }
 
 /* Waits for the first copy. True: its reply is in out. */
@@ -181,6 +226,11 @@ drc_begin(struct drc *d, const struct fs_origin *key, uint8_t out[FS_REPLY_MAX],
 	*out_len = 0;
 	mutex_lock(&s->lock);
 	while ((e = drc_find(s, key)) != NULL) {
+		if (drc_is_too_old(e)) {
+			drc_unlink(s, e);
+			mem_free(e);
+			break;
+		}
 		if (drc_wait(s, e, out, out_len)) {
 			mutex_unlock(&s->lock);
 			return NULL;
@@ -199,8 +249,7 @@ drc_end(struct drc *d, struct drc_entry *e, const void *reply, uint32_t len)
 	if (len > 0 && len <= FS_REPLY_MAX) {
 		memcpy(e->reply, reply, len);
 		e->reply_len = len;
-		e->state = DRC_DONE;
-		list_push_back(&s->done, &e->age);
+		drc_link_done(s, e);
 		cond_broadcast(&s->changed);
 	} else {
 		drc_unlink(s, e);

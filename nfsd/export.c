@@ -57,17 +57,17 @@ export_find(struct export_table *t, uint64_t dataset_guid, uint32_t handle_share
 			return NULL;
 		}
 		struct export *e = &t->exports[slot - 1];
-		if (e->dataset_guid == dataset_guid && e->handle_share == handle_share) {
+		uint32_t share = handle_share == 0 ? e->handle_share : e->spec.share_id;
+		if (e->dataset_guid == dataset_guid && share == handle_share) {
 			return e;
 		}
 	}
 }
 
 static void
-export_index_add(struct export_table *t, uint32_t position)
+export_index_add(struct export_table *t, uint32_t position, uint32_t share)
 {
-	struct export *e = &t->exports[position];
-	uint32_t at = export_hash(e->dataset_guid, e->handle_share);
+	uint32_t at = export_hash(t->exports[position].dataset_guid, share);
 	while (t->index[at & t->index_mask] != 0) {
 		at++;
 	}
@@ -156,7 +156,7 @@ export_compile(struct nfsd *n, struct export_table **out)
 	atomic_init(&t->refs, 1);
 	t->n = n;
 	uint32_t slots = 16;
-	while (slots < n->published_count * 2 + 2) {
+	while (slots < n->published_count * 4 + 2) { /* each may be in it twice */
 		slots *= 2;
 	}
 	t->index_mask = slots - 1;
@@ -177,10 +177,11 @@ export_compile(struct nfsd *n, struct export_table **out)
 		if (e->ds == NULL) {
 			continue;
 		}
+		export_index_add(t, i, e->spec.share_id);
 		if (e->top_object == 0 && export_find(t, e->dataset_guid, 0) == NULL) {
 			e->handle_share = 0;
+			export_index_add(t, i, 0);
 		}
-		export_index_add(t, i);
 	}
 	*out = t;
 	return 0;
@@ -215,6 +216,11 @@ static bool
 rule_matches(const struct nfsd_rule *rule, const uint8_t ip[16])
 {
 	unsigned whole = rule->prefix_bits / 8, rest = rule->prefix_bits % 8;
+	bool wide = rule->prefix_bits > 0 && rule->prefix_bits < NFSD_MAPPED_BITS;
+	if (wide && nfsd_is_mapped(ip)) {
+		return false; /* a network of IPv6 has no IPv4 clients, though their addresses are
+				 mapped into ::/80 and what is wider */
+	}
 	if (memcmp(rule->ip, ip, whole) != 0) {
 		return false;
 	}

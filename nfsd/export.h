@@ -10,8 +10,9 @@ struct export
 	struct nfsd_pool *pool;  /* NULL: dataset not in service */
 	struct fs_ds *ds;        /* reference; NULL as above */
 	uint64_t dataset_guid;
-	uint32_t handle_share; /* what handles carry: 0 for the one export of a whole dataset, else
-				  share_id */
+	uint32_t handle_share; /* what handles carry: 0 for the oldest export of a whole dataset,
+				  else share_id. Handles with share_id are taken of any export:
+				  when the oldest goes, the next gives out other ones */
 	uint64_t top_object;   /* subdir's object, or 0 = the dataset's root */
 	uint64_t top_generation;
 };
@@ -22,8 +23,8 @@ struct export_table {
 	atomic_uint refs;
 	struct export *exports;
 	uint32_t count;
-	uint32_t
-	    *index; /* open addressing by (dataset_guid, handle_share): position + 1, 0 = empty */
+	uint32_t *index; /* open addressing by (dataset_guid, share_id or 0): position + 1, 0 =
+			    empty */
 	uint32_t index_mask;
 	struct nfsd *n;
 };
@@ -35,6 +36,14 @@ struct export *export_find(struct export_table *t, uint64_t dataset_guid, uint32
 /* Compiles n->published against the pools in service and swaps it in. config_lock held. Waits until
  * the old table is unused when wait. */
 int export_republish(struct nfsd *n, bool wait) WARN_UNUSED MAY_PARK;
+
+#define NFSD_MAPPED_BITS 96u /* an IPv4 address is the last 32 bits of ::ffff:0:0/96 */
+static inline bool
+nfsd_is_mapped(const uint8_t ip[16])
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	return memcmp(ip, mapped, sizeof(mapped)) == 0;
+}
 
 /* What one client may do through one export, and as whom. */
 enum export_verdict { EXPORT_OK, EXPORT_NO_RULE, EXPORT_BAD_PORT };

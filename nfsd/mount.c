@@ -115,8 +115,7 @@ mount_list_add(struct mount_list *m, const uint8_t ip[16], const char *path)
 static void
 mount_ip_text(const uint8_t ip[16], char out[MOUNT_HOST_MAX])
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-	bool v4 = memcmp(ip, mapped, sizeof(mapped)) == 0;
+	bool v4 = nfsd_is_mapped(ip);
 	if (inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? ip + 12 : ip, out, MOUNT_HOST_MAX) == NULL) {
 		out[0] = '\0';
 	}

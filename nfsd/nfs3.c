@@ -90,19 +90,18 @@ nfs3_hold(const struct export *e, const struct fh_parts *parts, struct fs_node *
 	return 0;
 }
 
-int
-nfs3_node(struct nfs3_op *op, const struct nfs3_fh *fh, bool modify, struct fs_node **out)
+/* From the bytes of a handle to what it names and whether this client may use it. */
+static int
+nfs3_enter(struct nfs3_op *op, const struct nfs3_fh *fh, struct fh_parts *parts)
 {
-	struct fh_parts parts;
-	*out = NULL;
-	int err = fh_decode(fh->bytes, fh->len, &parts);
+	int err = fh_decode(fh->bytes, fh->len, parts);
 	if (err != 0) {
 		return err;
 	}
 	if (op->r->table == NULL) {
 		op->r->table = export_table_get(op->r->n);
 	}
-	struct export *e = export_find(op->r->table, parts.dataset_guid, parts.share);
+	struct export *e = export_find(op->r->table, parts->dataset_guid, parts->share);
 	if (e == NULL) {
 		return -ESTALE;
 	}
@@ -110,21 +109,27 @@ nfs3_node(struct nfs3_op *op, const struct nfs3_fh *fh, bool modify, struct fs_n
 	if (err != 0) {
 		return err;
 	}
-	if (op->e != NULL && op->e != e) {
-		return -EXDEV;
+	if (op->e != NULL) {
+		return op->e == e ? 0 : -EXDEV;
 	}
-	if (op->e == NULL) {
-		err = nfs3_admit(op, e);
-		if (err != 0) {
-			return err;
-		}
+	err = nfs3_admit(op, e);
+	if (err == 0) {
 		op->e = e;
 		op->req.cred = op->cred;
 	}
-	if (modify && op->access.readonly) {
-		return -EROFS;
+	return err;
+}
+
+int
+nfs3_node(struct nfs3_op *op, const struct nfs3_fh *fh, bool modify, struct fs_node **out)
+{
+	struct fh_parts parts;
+	*out = NULL;
+	int err = nfs3_enter(op, fh, &parts);
+	if (err == 0 && modify && op->access.readonly) {
+		err = -EROFS;
 	}
-	return nfs3_hold(e, &parts, out);
+	return err == 0 ? nfs3_hold(op->e, &parts, out) : err;
 }
 
 static bool
@@ -326,12 +331,28 @@ nfs3_make_origin(struct nfs3_op *op)
 	op->req.origin = &op->origin;
 }
 
+/* Whether the first handle of the call, with which all cached procedures begin, lets this client
+ * in: the calls of others aren't remembered, so that they push out nobody's reply. */
+static bool
+nfs3_is_admitted(struct nfs3_op *op)
+{
+	struct xdr_in ahead = *nfs3_args(op);
+	struct nfs3_fh fh;
+	struct fh_parts parts;
+	nfs3_get_fh(&ahead, &fh);
+	return !ahead.bad && nfs3_enter(op, &fh, &parts) == 0;
+}
+
 static void
 nfs3_run_cached(struct nfs3_op *op, nfs3_proc_fn *run)
 {
 	struct drc *drc = op->r->n->drc;
 	uint8_t known[FS_REPLY_MAX];
 	uint32_t known_len;
+	if (!nfs3_is_admitted(op)) {
+		run(op);
+		return;
+	}
 	nfs3_make_origin(op);
 	struct drc_entry *entry = drc_begin(drc, &op->origin, known, &known_len);
 	if (known_len > 0) {

@@ -41,15 +41,17 @@ nfs3_read(struct nfs3_op *op)
 		nfs3_garbage(op);
 		return;
 	}
+	uint32_t want = MIN(count, NFSD_WTMAX), max, len = 0;
+	bool eof = false;
+	struct fs_attr attr;
+	/* before anything is held: what waits here for a client that doesn't read must not keep a
+	 * pool from being exported */
+	conn_pin(r, want);
 	int err = nfs3_node(op, &fh, false, &node);
 	if (err != 0) {
 		nfs3_fail(op, err, 1);
 		return;
 	}
-	uint32_t want = MIN(count, NFSD_WTMAX), max, len = 0;
-	bool eof = false;
-	struct fs_attr attr;
-	conn_pin(r, want);
 	err = read_slices(r, want, &max);
 	if (err == 0) {
 		err = fs_read(
@@ -79,7 +81,7 @@ write_encode(struct nfs3_op *op, const struct fs_result *res, struct xdr_out *x)
 	nfs3_put_wcc(x, &res->wcc);
 	xdr_put_u32(x, res->written);
 	xdr_put_u32(x, res->stable ? FS_FILE_SYNC : FS_UNSTABLE);
-	xdr_put_fixed(x, op->r->n->write_verf, sizeof(op->r->n->write_verf));
+	xdr_put_fixed(x, op->e->pool->write_verf, sizeof(op->e->pool->write_verf));
 }
 
 void
@@ -120,7 +122,7 @@ commit_encode(struct nfs3_op *op, const struct fs_result *res, struct xdr_out *x
 {
 	xdr_put_u32(x, NFS3_OK);
 	nfs3_put_wcc(x, &res->wcc);
-	xdr_put_fixed(x, op->r->n->write_verf, sizeof(op->r->n->write_verf));
+	xdr_put_fixed(x, op->e->pool->write_verf, sizeof(op->e->pool->write_verf));
 }
 
 void

@@ -2,6 +2,7 @@
  * nfsd.c - starting and stopping the service; pools coming and going.
  */
 #include <sodium.h>
+#include <stdlib.h>
 #include "nfsd/drc.h"
 #include "nfsd/export.h"
 
@@ -19,7 +20,7 @@ nfsd_acceptor(void *arg)
 		if (err == 0) {
 			conn_accept(l, net);
 		} else {
-			log_warn("accept-failed reason=%s", err_str(err));
+			log_limited(LOG_WARN, "accept-failed reason=%s", err_str(err));
 			fiber_sleep(100 * NSEC_PER_MSEC);
 		}
 	}
@@ -165,13 +166,10 @@ nfsd_start(const struct nfsd_config *cfg, struct nfsd **out)
 	if (n->cfg.idle_timeout_s == 0) {
 		n->cfg.idle_timeout_s = 600;
 	}
-	if (!DELIBERATE_BUG("nfsd-verf-constant")) {
-		struct arena_info arena;
-		arena_get_info(&arena);
-		n->requests_max = (uint32_t)MIN(
-		    arena.budget_bytes[ARENA_SEND] / 2 / IOBUF_BYTES_MIN, (uint64_t)UINT32_MAX);
-		rt_random_bytes(n->write_verf, sizeof(n->write_verf));
-	}
+	struct arena_info arena;
+	arena_get_info(&arena);
+	n->requests_max = (uint32_t)MIN(
+	    arena.budget_bytes[ARENA_SEND] / 2 / IOBUF_BYTES_MIN, (uint64_t)UINT32_MAX);
 	list_init(&n->conns);
 	list_init(&n->pools);
 	spin_init(&n->conns_guard);
@@ -246,6 +244,9 @@ nfsd_add_pool(struct nfsd *n, struct pool *p, struct fs_pool **out)
 	}
 	list_init(&np->link);
 	np->pool = p;
+	if (!DELIBERATE_BUG("nfsd-verf-constant")) {
+		rt_random_bytes(np->write_verf, sizeof(np->write_verf));
+	}
 	int err = fs_pool_open(p, drc_restore, n->drc, &np->fp);
 	if (err != 0) {
 		mem_free(np);
@@ -296,6 +297,18 @@ nfsd_remove_pool(struct nfsd *n, struct pool *p)
 	}
 }
 
+/* Oldest first, whatever order they came in: which one a handle without a number means must not
+ * change with a restart. */
+static int
+nfsd_compare_exports(const void *x, const void *y)
+{
+	const struct nfsd_export *a = x, *b = y;
+	if (a->share_id != b->share_id) {
+		return a->share_id < b->share_id ? -1 : 1;
+	}
+	return strcmp(a->path, b->path);
+}
+
 static int
 nfsd_copy_exports(const struct nfsd_export *from, uint32_t count, struct nfsd_export **out)
 {
@@ -313,6 +326,7 @@ nfsd_copy_exports(const struct nfsd_export *from, uint32_t count, struct nfsd_ex
 		}
 		memcpy(copy[i].rules, from[i].rules, from[i].rule_count * sizeof(*from[i].rules));
 	}
+	qsort(copy, count, sizeof(*copy), nfsd_compare_exports);
 	*out = copy;
 	return 0;
 }

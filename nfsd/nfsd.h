@@ -25,7 +25,7 @@ struct nfsd_config {
 		      taken up has to wait, not to hear that its handle is stale */
 };
 
-/* Starts listening. Write verifier: new and unique with each start. May park. */
+/* Starts listening. May park. */
 int nfsd_start(const struct nfsd_config *cfg, struct nfsd **out) WARN_UNUSED MAY_PARK;
 void nfsd_serve(struct nfsd *n) MAY_PARK; /* once, after nfsd_start with wait */
 /* Stop accepting, let running requests finish for at most drain_ns, close everything. */
@@ -34,7 +34,7 @@ void nfsd_ports(
     const struct nfsd *n, uint16_t *out_nfs, uint16_t *out_mount, uint16_t *out_portmap);
 
 /* Opens the pool's file systems (replay included, so that the duplicate-request cache is rebuilt)
- * and serves handles of it from now on; owns fp. */
+ * and serves handles of it from now on, with a write verifier that is new each time; owns fp. */
 int nfsd_add_pool(struct nfsd *n, struct pool *p, struct fs_pool **out) WARN_UNUSED MAY_PARK;
 /* No request touches the pool when it returns; fs_pool is closed; handles answer NFS3ERR_STALE
  * until it is added again. */

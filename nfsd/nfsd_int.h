@@ -16,6 +16,7 @@
 #define CONN_INFLIGHT_MAX 128u /* requests of one connection that run at once */
 #define REQUEST_SLICES_INLINE 24u
 #define NFSD_CONN_MAX_DEFAULT 4096u
+#define CONN_PEERS 256u
 
 struct conn;
 struct drc;
@@ -23,11 +24,13 @@ struct export_table;
 
 struct nfsd_pool {
 	struct list link;
-	struct pool *pool;   /* [c] */
-	struct fs_pool *fp;  /* [c] */
-	uint8_t key_id;      /* [c] newest handle key */
-	uint8_t key_count;   /* [c] */
-	uint8_t keys[4][16]; /* [c] */
+	struct pool *pool;     /* [c] */
+	struct fs_pool *fp;    /* [c] */
+	uint8_t key_id;        /* [c] newest handle key */
+	uint8_t key_count;     /* [c] */
+	uint8_t keys[4][16];   /* [c] */
+	uint8_t write_verf[8]; /* [c] new each time the pool is taken up: a pool that was closed
+				  while it couldn't sync has lost what was unstable */
 };
 
 /* Which programs a port serves. */
@@ -43,7 +46,6 @@ struct listener {
 
 struct nfsd {
 	struct nfsd_config cfg;                      /* [c] */
-	uint8_t write_verf[8];                       /* [c] */
 	struct listener listeners[NFSD_LISTENERS];   /* [c] */
 	unsigned listener_count;                     /* [c] */
 	uint16_t nfs_port, mount_port, portmap_port; /* [c] 0 = not served */
@@ -52,10 +54,11 @@ struct nfsd {
 	struct drc *drc;
 
 	struct spin conns_guard;
-	struct list conns;          /* [s] conns_guard */
-	uint32_t conn_count;        /* [s] conns_guard */
-	uint32_t reactor_conns[64]; /* [s] conns_guard */
-	uint32_t requests_max;      /* [c] requests that half of the send budget has room for */
+	struct list conns;               /* [s] conns_guard */
+	uint32_t conn_count;             /* [s] conns_guard */
+	uint32_t reactor_conns[64];      /* [s] conns_guard */
+	uint32_t peer_conns[CONN_PEERS]; /* [s] conns_guard; by a hash of the address */
+	uint32_t requests_max; /* [c] requests that half of the send budget has room for */
 
 	struct mutex config_lock; /* RANK_NFSD_EXPORTS: pools and publishing */
 	struct list pools;        /* under config_lock */

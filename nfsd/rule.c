@@ -5,10 +5,9 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "nfsd/nfsd.h"
+#include "nfsd/export.h"
 
 #define RULE_TEXT_MAX 63
-#define MAPPED_BITS 96 /* an IPv4 address is the last 32 bits of ::ffff:0:0/96 */
 
 static int
 rule_bad(const char *text, const char *what, char *why, size_t why_len)
@@ -66,7 +65,7 @@ nfsd_rule_parse(const char *text, struct nfsd_rule *out, char *out_why, size_t w
 		if (slash != NULL && !rule_parse_prefix(slash + 1, 32, &bits)) {
 			return rule_bad(text, "an IPv4 prefix is 0 to 32", out_why, why_len);
 		}
-		bits += MAPPED_BITS;
+		bits += NFSD_MAPPED_BITS;
 		rule.ip[10] = rule.ip[11] = 0xff;
 		memcpy(rule.ip + 12, &v4, 4);
 	} else if (inet_pton(AF_INET6, host, &v6) == 1) {
@@ -75,6 +74,10 @@ nfsd_rule_parse(const char *text, struct nfsd_rule *out, char *out_why, size_t w
 			return rule_bad(text, "an IPv6 prefix is 0 to 128", out_why, why_len);
 		}
 		memcpy(rule.ip, &v6, 16);
+		if (nfsd_is_mapped(rule.ip) && bits < NFSD_MAPPED_BITS) {
+			return rule_bad(
+			    text, "write an IPv4 network as 10.0.0.0/24", out_why, why_len);
+		}
 	} else {
 		return rule_bad(text, "neither an IPv4 nor an IPv6 address", out_why, why_len);
 	}

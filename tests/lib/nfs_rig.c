@@ -21,13 +21,14 @@ nfs_rig_export(struct nfsd_export *e, uint32_t share_id, const char *path, const
 }
 
 static void
-rig_start(struct nfs_rig *r)
+rig_start(struct nfs_rig *r, uint32_t conn_max)
 {
 	struct nfsd_config cfg = {.host = "127.0.0.1",
 	    .nfs_port = 2049,
 	    .mount_port = 20048,
 	    .portmap_port = 111,
-	    .portmap = true};
+	    .portmap = true,
+	    .conn_max = conn_max};
 	static struct nfsd_rule rule;
 	static struct nfsd_export e;
 	nfs_rig_export(&e, 1, "/tank", "tank", &rule);
@@ -38,11 +39,17 @@ rig_start(struct nfs_rig *r)
 }
 
 void
-nfs_rig_restart(struct nfs_rig *r)
+nfs_rig_restart_with(struct nfs_rig *r, uint32_t conn_max)
 {
 	nfsc_disconnect(&r->c);
 	nfsd_stop(r->nfsd, NSEC_PER_SEC);
-	rig_start(r);
+	rig_start(r, conn_max);
+}
+
+void
+nfs_rig_restart(struct nfs_rig *r)
+{
+	nfs_rig_restart_with(r, 0);
 }
 
 struct nfsc
@@ -73,7 +80,7 @@ rig_main(void *arg)
 	struct rig_main *m = arg;
 	struct nfs_rig r = {.pool = fakepool_create("tank")};
 	struct nfsc mount;
-	rig_start(&r);
+	rig_start(&r, 0);
 	nfsc_init(&mount, "127.0.0.1", r.mount_port);
 	ASSERT(nfsc_mnt(&mount, 3, "/tank", &r.root, r.root_bytes) == 0);
 	nfsc_disconnect(&mount);

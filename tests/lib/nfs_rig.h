@@ -26,6 +26,8 @@ void nfs_rig_export(struct nfsd_export *e, uint32_t share_id, const char *path, 
     struct nfsd_rule *rule);
 /* Stop and start the service on the same pool, as after a restart of the daemon. */
 void nfs_rig_restart(struct nfs_rig *r);
+/* The same with room for conn_max connections. */
+void nfs_rig_restart_with(struct nfs_rig *r, uint32_t conn_max);
 /* A further client of the same server. */
 struct nfsc nfs_rig_client(const struct nfs_rig *r, uint32_t uid, uint32_t gid);
 

@@ -50,6 +50,13 @@ CASE(b25_stale)
 CASE(b27_sticky)
 CASE(b27_set_ids)
 CASE(b28_limits)
+CASE(stream_without_pause)
+CASE(all_places_taken)
+CASE(strangers_forget_nothing)
+CASE(export_beside_slow_reader)
+CASE(share_beside_another)
+CASE(verifier_of_returning_pool)
+CASE(parent_in_listing)
 
 int
 main(int argc, char **argv)
@@ -65,6 +72,8 @@ main(int argc, char **argv)
 	    T(b12_truncated_calls), T(b14_rpc_errors), T(b15_portmapper), T(b16_mount_paths),
 	    T(b16_mount_list), T(b17_names), T(b18_two_shares), T(b18_all_squash), T(b21_setattr),
 	    T(b21_times), T(b23_write_verifier), T(b25_handles), T(b25_stale), T(b27_sticky),
-	    T(b27_set_ids), T(b28_limits)};
+	    T(b27_set_ids), T(b28_limits), T(stream_without_pause), T(all_places_taken),
+	    T(strangers_forget_nothing), T(export_beside_slow_reader), T(share_beside_another),
+	    T(verifier_of_returning_pool), T(parent_in_listing)};
 	return unit_main("nfs_cases", tests, ARRAY_LEN(tests), argc, argv);
 }

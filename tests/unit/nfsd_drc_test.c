@@ -1,5 +1,5 @@
-/* nfsd_drc_test.c - the duplicate-request cache (cases.md B01): running, done, another call by the
- * same xid, full. */
+/* nfsd_drc_test.c - the duplicate-request cache: running, done, another call by the same xid, full,
+ * crowded by one client, long ago. */
 #include <stdio.h>
 #include "nfsd/drc.h"
 #include "tests/lib/unit.h"
@@ -151,6 +151,53 @@ full_main(void *arg)
 	drc_destroy(d);
 }
 
+/* One client makes any number of calls; the few of another stay, whoever was first. */
+static void
+crowded_main(void *arg)
+{
+	struct drc *d;
+	uint8_t out[FS_REPLY_MAX];
+	uint32_t len;
+	(void)arg;
+	ASSERT(drc_create(256, &d) == 0);
+	for (uint32_t i = 0; i < 5000; i++) {
+		struct fs_origin k = key_of(i, (uint8_t)i);
+		k.addr[15] = i % 400 == 7 && i < 2000 ? 2 : 1;
+		struct drc_entry *e = drc_begin(d, &k, out, &len);
+		CU_ASSERT(e != NULL && len == 0);
+		drc_end(d, e, &i, sizeof(i));
+	}
+	for (uint32_t i = 7; i < 2000; i += 400) {
+		struct fs_origin k = key_of(i, (uint8_t)i);
+		k.addr[15] = 2;
+		CU_ASSERT(drc_begin(d, &k, out, &len) == NULL && len == sizeof(i));
+	}
+	drc_destroy(d);
+}
+
+/* After longer than anybody waits for an answer, the same xid is a client that has begun to count
+ * anew. */
+static void
+aged_main(void *arg)
+{
+	struct drc *d;
+	uint8_t out[FS_REPLY_MAX];
+	uint32_t len;
+	(void)arg;
+	ASSERT(drc_create(64, &d) == 0);
+	struct fs_origin k = key_of(1, 1);
+	struct drc_entry *e = drc_begin(d, &k, out, &len);
+	drc_end(d, e, "reply", 5);
+	fiber_sleep(660 * NSEC_PER_SEC); /* clients ask again after at most ten minutes */
+	CU_ASSERT(drc_begin(d, &k, out, &len) == NULL && len == 5);
+	fiber_sleep(24 * 3600 * NSEC_PER_SEC);
+	e = drc_begin(d, &k, out, &len);
+	CU_ASSERT(e != NULL && len == 0);
+	drc_end(d, e, "other", 5);
+	CU_ASSERT(drc_begin(d, &k, out, &len) == NULL && memcmp(out, "other", 5) == 0);
+	drc_destroy(d);
+}
+
 static void
 run(fiber_fn *fn, void *arg)
 {
@@ -183,10 +230,22 @@ full(void)
 	run(full_main, NULL);
 }
 
+static void
+crowded(void)
+{
+	run(crowded_main, NULL);
+}
+
+static void
+aged(void)
+{
+	run(aged_main, NULL);
+}
+
 int
 main(int argc, char **argv)
 {
-	static const struct unit_test tests[] = {
-	    {"replay", replay}, {"running", running}, {"full", full}};
+	static const struct unit_test tests[] = {{"replay", replay}, {"running", running},
+	    {"full", full}, {"crowded", crowded}, {"aged", aged}};
 	return unit_main("nfsd_drc", tests, ARRAY_LEN(tests), argc, argv);
 }

@@ -1,4 +1,4 @@
-/* nfsd_handle_test.c - handles can't be made or changed by a client (cases.md B25, B28; RFC
+/* nfsd_handle_test.c - handles can't be made or changed by a client (RFC
  * 1813 4.2). */
 #include "nfsd/export.h"
 #include "tests/lib/unit.h"

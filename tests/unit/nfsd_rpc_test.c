@@ -1,6 +1,6 @@
 /*
  * nfsd_rpc_test.c - RPC headers and XDR cursors: what is cut short, too long or nonsense is an
- * error and stays in bounds (cases.md B12, B14). Messages lie at the end of a malloc block of their
+ * error and stays in bounds. Messages lie at the end of a malloc block of their
  * exact size, so that a sanitizer sees every byte read too far.
  */
 #include "nfsd/rpc.h"

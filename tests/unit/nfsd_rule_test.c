@@ -1,4 +1,4 @@
-/* nfsd_rule_test.c - who a share is for: what doesn't parse never opens it (cases.md B20). */
+/* nfsd_rule_test.c - who a share is for: what doesn't parse never opens it . */
 #include "nfsd/export.h"
 #include "tests/lib/unit.h"
 
@@ -34,6 +34,8 @@ good(void)
 	    {"fd00::1/128", 128},
 	    {"::ffff:10.0.0.7", 128},
 	    {"fe80::1", 128},
+	    {"::ffff:10.0.0.0/120", 120},
+	    {"::/8", 8},
 	};
 	struct nfsd_rule r;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -50,7 +52,7 @@ bad(void)
 	    "10.0.0.1/ 8", "10.0.0.1/8 ", "10.0.0.1/0x8", "10.0.0.1/255.0.0.0", "10.0.0",
 	    "10.0.0.256", "fd00::/129", "fd00::/", "[fd00::", "fd00::]", "[]", "[10.0.0.1", "**",
 	    "*/0", "/", "/0", "nosuchhost", "host.example", "10.0.0.1,10.0.0.2", "10.0.0.1/8/8",
-	    "fe80::1%eth0", "::/0", "[::]/0",
+	    "fe80::1%eth0", "::/0", "[::]/0", "::ffff:10.0.0.0/24", "::ffff:0:0/95",
 	    "0123456789012345678901234567890123456789012345678901234567890123456789"};
 	struct nfsd_rule r;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -98,6 +100,12 @@ matching(void)
 	CU_ASSERT(check(&e, "fd00::99", 700, &a) == EXPORT_OK);
 	CU_ASSERT(check(&e, "fd00:0:0:1::99", 700, &a) == EXPORT_NO_RULE);
 	CU_ASSERT(check(&e, "::1", 700, &a) == EXPORT_NO_RULE);
+	CU_ASSERT(parses("::/8", &rules[2])); /* mapped IPv4 addresses lie in it, and don't count */
+	CU_ASSERT(check(&e, "::1", 700, &a) == EXPORT_OK);
+	CU_ASSERT(check(&e, "10.0.1.8", 700, &a) == EXPORT_NO_RULE);
+	CU_ASSERT(parses("*", &rules[2]));
+	CU_ASSERT(check(&e, "10.0.1.8", 700, &a) == EXPORT_OK);
+	CU_ASSERT(check(&e, "fe80::5", 700, &a) == EXPORT_OK);
 	CU_ASSERT(check(&e, "10.0.0.8", 50000, &a) == EXPORT_BAD_PORT);
 	e.spec.insecure = true;
 	CU_ASSERT(check(&e, "10.0.0.8", 50000, &a) == EXPORT_OK);
