@@ -67,6 +67,12 @@ rt_now_ns(void)
 }
 
 uint64_t
+rt_turn_ns(void)
+{
+	return rt.sim || rt_cur == NULL ? rt_now_ns() : rt_cur->turn_ns;
+}
+
+uint64_t
 rt_wall_ns(void)
 {
 	return rt.sim ? SIM_EPOCH_NS + rt.sim_now_ns : clock_ns(CLOCK_REALTIME);

@@ -53,6 +53,9 @@ unsigned rt_reactor_self(void);
 
 /* ---- time and randomness ---- */
 uint64_t rt_now_ns(void);      /* monotonic; virtual in the simulation */
+/* When the reactor's loop began its current turn: no call of the system, and good enough for deadlines and for how long
+ * something took. On other threads, and in the simulation, the same as rt_now_ns. */
+uint64_t rt_turn_ns(void);
 uint64_t rt_wall_ns(void);     /* since 1970, UTC; virtual in the simulation */
 uint64_t rt_random_u64(void);  /* seeded in the simulation, from the system otherwise */
 void rt_random_bytes(void *out, size_t len);

@@ -130,6 +130,7 @@ struct reactor {
 	int epoll_fd, event_fd;                    /* [c] */
 	struct epoll_event *events; /* [r] the batch being handled, for rt_fdwatch_remove */
 	int event_next, event_count;
+	uint64_t turn_ns;                              /* [r] when the current turn began */
 	uint64_t polled_at_ns, idle_since_ns, spin_ns; /* [r] */
 	uint64_t rand_words[RT_RAND_WORDS];
 	uint32_t rand_left;

@@ -2,7 +2,8 @@
  * rt_reactor.c - the loop of a real reactor.
  *
  * One turn: messages, due timers, pollers, every fiber that was runnable when its part began, and
- * descriptor events when nothing else was found or when they haven't been looked at for a while.
+ * descriptor events when nothing else was found and nothing is polled for, or when they haven't
+ * been looked at for a while.
  *
  * Idle: first it spins for a short time, since sleeping and being woken costs several microseconds,
  * then it sleeps in epoll until the next timer. How long it spins follows what the last sleeps were
@@ -93,12 +94,14 @@ reactor_run_fibers(struct reactor *r)
 static unsigned
 reactor_turn(struct reactor *r)
 {
-	unsigned count = inbox_run(r);
 	uint64_t now = rt_now_ns();
+	r->turn_ns = now;
+	unsigned count = inbox_run(r);
 	count += reactor_run_timers(r, now);
 	count += reactor_poll_all(r);
 	count += reactor_run_fibers(r);
-	if (count == 0 || now - r->polled_at_ns > EVENTS_EVERY_NS) {
+	/* Who spins on a drive's queue doesn't call the system in every turn. */
+	if ((count == 0 && list_empty(&r->pollers)) || now - r->polled_at_ns > EVENTS_EVERY_NS) {
 		r->polled_at_ns = now;
 		count += reactor_events(r, 0);
 	}

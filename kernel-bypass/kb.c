@@ -240,7 +240,7 @@ kb_submit(struct kb_drive *d, struct kb_io *io, struct kb_group *g, uint64_t dea
 	}
 	ASSERT(!lane->closing);
 	group_add(g);
-	io->start_ns = rt_now_ns();
+	io->start_ns = rt_turn_ns();
 	io->deadline_ns = deadline_ns;
 	if (deadline_ns == 0) {
 		io->deadline_ns = io->start_ns + d->info.timeout_ms * NSEC_PER_MSEC;
@@ -280,7 +280,7 @@ static void
 io_finish(struct kb_lane *lane, struct kb_io *io, int status)
 {
 	count_io(lane, io->op, io->op == KB_FLUSH ? 0 : io_len(io), status);
-	io->latency_ns = rt_now_ns() - io->start_ns;
+	io->latency_ns = rt_turn_ns() - io->start_ns;
 	io->status = status;
 	group_done(io->group);
 }

@@ -81,6 +81,7 @@ struct nvme_id {
 	unsigned aers;
 	unsigned firmware_slots;
 	bool volatile_cache, dsm, sgl;
+	bool shadow_bells; /* it can look for doorbells in memory */
 };
 
 struct nvme_ns {
@@ -114,6 +115,7 @@ bool nvme_status_retry(uint32_t raw_status); /* the same command may succeed lat
 #define NVME_QUIRK_STRIPE_128K 2u /* slow across boundaries it does not tell */
 #define NVME_QUIRK_BOGUS_WWN 4u   /* its namespace identifiers are not unique */
 #define NVME_QUIRK_NO_SGL 8u
+#define NVME_QUIRK_NO_SHADOW 32u
 #define NVME_QUIRK_NO_FUA 16u /* takes the FUA bit and ignores it: a flush must follow */
 uint32_t nvme_quirks(uint16_t vendor, uint16_t device);
 
@@ -165,6 +167,15 @@ struct nvme_slot {
 	uint64_t expired_ns; /* 0: not expired */
 };
 
+/* A doorbell; and its shadow in memory, for controllers that look there by themselves while they
+ * are busy, and say in event beyond which value they want the doorbell itself. */
+struct nvme_bell {
+	volatile uint32_t *reg;            /* [c] NULL: through the device's ops */
+	uint32_t off;                      /* [c] of the register */
+	volatile uint32_t *shadow, *event; /* [c] shared with the controller */
+	uint32_t said;                     /* [r] the last value */
+};
+
 struct nvme_qpair {
 	struct nvme_ctrl *ctrl; /* [c] */
 	unsigned reactor;       /* [c] */
@@ -174,13 +185,13 @@ struct nvme_qpair {
 	struct nvs_sqe *sq;     /* [c] shared with the controller, as cq and lists */
 	volatile struct nvs_cqe *cq;
 	uint8_t *lists;
-	uint64_t sq_iova, cq_iova, lists_iova;          /* [c] */
-	struct nvme_dma dma;                            /* [c] all three */
-	volatile uint32_t *sq_bell, *cq_bell;           /* [c] NULL: through the device's ops */
-	uint32_t sq_bell_off, cq_bell_off;              /* [c] */
-	uint32_t sq_tail, sq_rung, cq_head;             /* [r] */
-	uint16_t phase;                                 /* [r] of the entries not yet seen */
-	uint16_t generation;                            /* [r] */
+	uint64_t sq_iova, cq_iova, lists_iova; /* [c] */
+	struct nvme_dma dma;                   /* [c] all three */
+	struct nvme_bell sq_bell, cq_bell;
+	bool shadowed;             /* [r] the controller looks into memory for doorbells */
+	uint32_t sq_tail, cq_head; /* [r] */
+	uint16_t phase;            /* [r] of the entries not yet seen */
+	uint16_t generation;       /* [r] */
 	uint32_t free_count, busy_count, expired_count; /* [r] */
 	uint8_t free[NVME_ENTRIES];                     /* [r] stack of slots */
 	struct nvme_slot slots[NVME_ENTRIES];           /* [r] */
@@ -206,7 +217,7 @@ struct nvme_qpair {
 void nvme_req_begin(struct nvme_req *nr);
 void nvme_slot_give(struct nvme_qpair *qp, unsigned i);
 void nvme_qpair_fill(struct nvme_qpair *qp);
-unsigned nvme_qpair_reap(struct nvme_qpair *qp, bool ring);
+unsigned nvme_qpair_reap(struct nvme_qpair *qp);
 unsigned nvme_qpair_poll(struct rt_poller *p);
 bool nvme_qpair_wants_poll(struct rt_poller *p);
 void nvme_qpair_irq(struct nvme_irq *irq);
@@ -231,11 +242,14 @@ void nvme_qpair_irq_close(struct nvme_qpair *qp);
 /* ---- admin queue (nvme_admin.c); keeper only ---- */
 
 struct nvme_admin {
-	struct nvme_dma dma; /* one page each: submission, completion; then data */
+	struct nvme_dma
+	    dma; /* one page each: submission, completion, data, doorbells, their events */
 	struct nvs_sqe *sq;
 	volatile struct nvs_cqe *cq;
 	uint8_t *data; /* NVS_PAGE_BYTES, the controller's to write */
 	uint64_t data_iova;
+	uint8_t
+	    *shadows; /* of the doorbells, and a page behind, how far the controller has looked */
 	uint32_t sq_tail, cq_head;
 	uint16_t phase, generation;
 	uint16_t wait_cid; /* of the command in progress; 0 = none */
@@ -256,6 +270,10 @@ int nvme_admin_identify(struct nvme_ctrl *c, uint32_t cns, uint32_t nsid) WARN_U
 int nvme_admin_log(struct nvme_ctrl *c, uint8_t log, uint32_t len_bytes) WARN_UNUSED MAY_PARK;
 int nvme_admin_feature(
     struct nvme_ctrl *c, uint8_t feature, uint32_t value, uint32_t *out_dw0) WARN_UNUSED MAY_PARK;
+int nvme_admin_get_feature(
+    struct nvme_ctrl *c, uint8_t feature, uint32_t *out_dw0) WARN_UNUSED MAY_PARK;
+int nvme_admin_shadow_bells(struct nvme_ctrl *c) WARN_UNUSED MAY_PARK;
+int nvme_admin_delete_queues(struct nvme_ctrl *c, const struct nvme_qpair *qp) WARN_UNUSED MAY_PARK;
 int nvme_admin_create_queues(struct nvme_ctrl *c, const struct nvme_qpair *qp) WARN_UNUSED MAY_PARK;
 void nvme_admin_abort(struct nvme_ctrl *c, uint16_t sqid, uint16_t cid) MAY_PARK;
 /* Looks for events, and asks for more of them. */
@@ -281,6 +299,7 @@ struct nvme_ctrl {
 	uint64_t cap;           /* [c] */
 	uint32_t ready_ms;      /* [c] */
 	uint32_t stride;        /* [c] bytes between doorbells */
+	bool shadowed;          /* [k] it looks for doorbells in memory, since the last start */
 	struct nvme_qpair *qps; /* [c] one for each reactor */
 	unsigned qp_count;      /* [c] */
 	struct nvme_id id;      /* under guard for others; written by the keeper */
@@ -351,14 +370,20 @@ void nvme_qpairs_each(struct nvme_ctrl *c, void (*fn)(struct nvme_qpair *qp)) MA
 struct nvme_drive {
 	struct kb_drive drive;
 	struct nvme_ctrl *ctrl;
-	struct nvme_ns ns;    /* [c] */
-	uint32_t limit_bytes; /* [c] of one command */
-	bool dsm, sgl;        /* [c] */
-	bool flush_needed;    /* [c] */
-	bool fua_flushes;     /* [c] a write with FUA is followed by a flush */
-	struct list link;     /* ctrl->drives, under its guard */
+	struct nvme_ns ns;        /* [c] */
+	uint32_t limit_bytes;     /* [c] of one command */
+	bool dsm, sgl;            /* [c] */
+	atomic_bool flush_needed; /* [a] set late when a reset has turned the cache on */
+	bool ignores_fua;         /* [c] a write that must be durable is followed by a flush */
+	struct list link;         /* ctrl->drives, under its guard */
 	_Atomic unsigned lanes_left;
 };
+
+static inline bool
+nvme_drive_needs_flush(const struct nvme_drive *d)
+{
+	return atomic_load_explicit(&d->flush_needed, memory_order_relaxed);
+}
 
 struct nvme_lane {
 	struct kb_lane lane;

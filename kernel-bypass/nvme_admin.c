@@ -20,6 +20,18 @@ nvme_admin_reset(struct nvme_ctrl *c)
 	memset(a->aer_cid, 0, sizeof(a->aer_cid));
 }
 
+/* These are always rung, but their shadows should say the same. */
+static void
+admin_ring(struct nvme_ctrl *c, uint32_t n, uint32_t value)
+{
+	atomic_thread_fence(memory_order_release);
+	if (c->shadowed) {
+		*(volatile uint32_t *)(void *)(c->admin.shadows + n * c->stride) = htole32(value);
+		atomic_thread_fence(memory_order_release);
+	}
+	c->dev->ops->write32(c->dev, NVS_REG_DOORBELLS + n * c->stride, value);
+}
+
 /* Returns the command's identifier, never 0. */
 static uint16_t
 admin_send(struct nvme_ctrl *c, struct nvs_sqe *sqe)
@@ -30,8 +42,7 @@ admin_send(struct nvme_ctrl *c, struct nvs_sqe *sqe)
 	sqe->cid = le16_of(a->generation);
 	memcpy(&a->sq[a->sq_tail], sqe, sizeof(*sqe));
 	a->sq_tail = (a->sq_tail + 1) % NVME_ADMIN_ENTRIES;
-	atomic_thread_fence(memory_order_release);
-	c->dev->ops->write32(c->dev, NVS_REG_DOORBELLS, a->sq_tail);
+	admin_ring(c, 0, a->sq_tail);
 	return a->generation;
 }
 
@@ -109,7 +120,7 @@ admin_reap(struct nvme_ctrl *c)
 		admin_completion(c, &copy);
 	}
 	if (count > 0) {
-		c->dev->ops->write32(c->dev, NVS_REG_DOORBELLS + c->stride, a->cq_head);
+		admin_ring(c, 1, a->cq_head);
 	}
 }
 
@@ -222,6 +233,38 @@ nvme_admin_feature(struct nvme_ctrl *c, uint8_t feature, uint32_t value, uint32_
 	};
 
 	return nvme_admin_call(c, &sqe, out_dw0);
+}
+
+int
+nvme_admin_get_feature(struct nvme_ctrl *c, uint8_t feature, uint32_t *out_dw0)
+{
+	struct nvs_sqe sqe = {.opcode = NVS_ADM_GET_FEATURES, .cdw10 = le32_of(feature)};
+
+	return nvme_admin_call(c, &sqe, out_dw0);
+}
+
+int
+nvme_admin_shadow_bells(struct nvme_ctrl *c)
+{
+	uint64_t iova = c->admin.data_iova + NVS_PAGE_BYTES;
+	struct nvs_sqe sqe = {
+	    .opcode = NVS_ADM_DOORBELL_BUFFER,
+	    .dptr.prp = {le64_of(iova), le64_of(iova + NVS_PAGE_BYTES)},
+	};
+
+	memset(c->admin.shadows, 0, (size_t)2 * NVS_PAGE_BYTES);
+	return nvme_admin_call(c, &sqe, NULL);
+}
+
+/* The submission queue first: while it is there, its completion queue can't go. */
+int
+nvme_admin_delete_queues(struct nvme_ctrl *c, const struct nvme_qpair *qp)
+{
+	struct nvs_sqe sq = {.opcode = NVS_ADM_DELETE_SQ, .cdw10 = le32_of(qp->id)};
+	struct nvs_sqe cq = {.opcode = NVS_ADM_DELETE_CQ, .cdw10 = le32_of(qp->id)};
+
+	int err = nvme_admin_call(c, &sq, NULL);
+	return err != 0 ? err : nvme_admin_call(c, &cq, NULL);
 }
 
 int

@@ -271,7 +271,8 @@ ctrl_look(struct nvme_ctrl *c)
 
 	if (csts == NVS_ALL_ONES32) {
 		ctrl_die(c, true, "it is not there");
-	} else if ((csts & NVS_CSTS_CFS) != 0) {
+	} else if ((csts & (NVS_CSTS_CFS | NVS_CSTS_RDY)) != NVS_CSTS_RDY) {
+		/* fatal, or somebody else has reset it */
 		nvme_want(c, NVME_WANT_RESET);
 	} else {
 		nvme_admin_events(c);
@@ -413,8 +414,8 @@ ctrl_turn_off(struct nvme_ctrl *c)
 		return true;
 	}
 	if (state_of(c) == NVME_LIVE) {
-		nvme_shutdown(c);
 		nvme_qpairs_each(c, nvme_qpair_freeze);
+		nvme_shutdown(c);
 	}
 	bool off = nvme_quiesce(c) == 0;
 	nvme_qpairs_each(c, off ? nvme_qpair_kill : nvme_qpair_abandon);

@@ -70,6 +70,7 @@ nvme_decode_ctrl(const struct nvs_id_ctrl *raw, struct nvme_id *out, const char 
 	out->firmware_slots = raw->frmw >> 1 & 7u;
 	out->volatile_cache = (raw->vwc & 1) != 0;
 	out->dsm = (le16_get(raw->oncs) & NVS_ONCS_DSM) != 0;
+	out->shadow_bells = (le16_get(raw->oacs) & NVS_OACS_DOORBELL_BUFFER) != 0;
 	out->sgl = (le32_get(raw->sgls) & NVS_SGLS_KNOWN) != 0;
 	return 0;
 }

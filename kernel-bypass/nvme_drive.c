@@ -28,7 +28,7 @@ nvme_start(struct kb_req *req)
 {
 	const struct nvme_drive *d = nvme_drive_of(req->lane->drive);
 
-	if (req->op == KB_FLUSH && !d->flush_needed) {
+	if (req->op == KB_FLUSH && !nvme_drive_needs_flush(d)) {
 		kb_req_complete(req, 0);
 	} else if (req->op == KB_DISCARD && !d->dsm) {
 		kb_req_complete(req, 0); /* a hint that it doesn't understand */
@@ -146,8 +146,8 @@ drive_set_up(struct nvme_drive *d, struct nvme_ctrl *c, const struct nvme_id *id
 	d->limit_bytes = id->max_xfer_bytes;
 	d->dsm = id->dsm;
 	d->sgl = id->sgl && (c->quirks & NVME_QUIRK_NO_SGL) == 0;
-	d->flush_needed = id->volatile_cache;
-	d->fua_flushes = d->flush_needed && (c->quirks & NVME_QUIRK_NO_FUA) != 0;
+	atomic_init(&d->flush_needed, id->volatile_cache);
+	d->ignores_fua = (c->quirks & NVME_QUIRK_NO_FUA) != 0;
 	if (d->ns.boundary_bytes == 0 && (c->quirks & NVME_QUIRK_STRIPE_128K) != 0) {
 		d->ns.boundary_bytes = STRIPE_QUIRK_BYTES;
 	}
@@ -296,6 +296,9 @@ nvme_drives_check(struct nvme_ctrl *c)
 	{
 		struct nvme_drive *d = list_entry(l, struct nvme_drive, link);
 		bool found = false;
+		if (c->id.volatile_cache) { /* back to its default, perhaps */
+			atomic_store(&d->flush_needed, true);
+		}
 		for (unsigned i = 0; i < c->ns_count; i++) {
 			found = found || ns_is_the_same(&d->ns, &c->ns[i]);
 		}

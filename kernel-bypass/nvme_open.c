@@ -5,11 +5,27 @@
 #include <stdio.h>
 #include "kernel-bypass/nvme.h"
 
+/* The n-th doorbell, and its place in the page of shadows, if there is one. */
+static void
+bell_set_up(const struct nvme_ctrl *c, struct nvme_bell *b, uint32_t n)
+{
+	const struct nvme_dev *dev = c->dev;
+	uint32_t at = n * c->stride;
+
+	b->off = NVS_REG_DOORBELLS + at;
+	if (dev->doorbells != NULL && at + c->stride <= dev->doorbell_bytes) {
+		b->reg = (volatile uint32_t *)(volatile void *)(dev->doorbells + at);
+	}
+	if (at + c->stride <= NVS_PAGE_BYTES) {
+		b->shadow = (volatile uint32_t *)(void *)(c->admin.shadows + at);
+		b->event = (volatile uint32_t *)(void *)(c->admin.shadows + NVS_PAGE_BYTES + at);
+	}
+}
+
 static void
 qpair_set_up(struct nvme_ctrl *c, unsigned i)
 {
 	struct nvme_qpair *qp = &c->qps[i];
-	volatile uint8_t *bells = c->dev->doorbells;
 	size_t sq_bytes = ALIGN_UP(c->entries * sizeof(struct nvs_sqe), (size_t)NVS_PAGE_BYTES);
 	size_t cq_bytes = ALIGN_UP(c->entries * sizeof(struct nvs_cqe), (size_t)NVS_PAGE_BYTES);
 
@@ -23,13 +39,8 @@ qpair_set_up(struct nvme_ctrl *c, unsigned i)
 	qp->sq_iova = qp->dma.iova;
 	qp->cq_iova = qp->dma.iova + sq_bytes;
 	qp->lists_iova = qp->cq_iova + cq_bytes;
-	qp->sq_bell_off = NVS_REG_DOORBELLS + 2u * qp->id * c->stride;
-	qp->cq_bell_off = qp->sq_bell_off + c->stride;
-	if (bells != NULL && (2u * qp->id + 2) * c->stride <= c->dev->doorbell_bytes) {
-		bells += 2u * qp->id * c->stride;
-		qp->sq_bell = (volatile uint32_t *)(volatile void *)bells;
-		qp->cq_bell = (volatile uint32_t *)(volatile void *)(bells + c->stride);
-	}
+	bell_set_up(c, &qp->sq_bell, 2u * qp->id);
+	bell_set_up(c, &qp->cq_bell, 2u * qp->id + 1);
 	nvme_qpair_init(qp);
 }
 
@@ -43,7 +54,7 @@ ctrl_alloc_run(void *arg)
 		     ALIGN_UP(c->entries * sizeof(struct nvs_cqe), (size_t)NVS_PAGE_BYTES) +
 		     ALIGN_UP((size_t)c->entries * NVME_LIST_BYTES, (size_t)NVS_PAGE_BYTES);
 
-	c->open_err = ops->dma_alloc(c->dev, 3 * NVS_PAGE_BYTES, &c->admin.dma);
+	c->open_err = ops->dma_alloc(c->dev, 5 * NVS_PAGE_BYTES, &c->admin.dma);
 	for (unsigned i = 0; c->open_err == 0 && i < c->qp_count; i++) {
 		c->open_err = ops->dma_alloc(c->dev, len, &c->qps[i].dma);
 	}
@@ -74,6 +85,7 @@ ctrl_set_up(struct nvme_ctrl *c)
 	    (volatile struct nvs_cqe *)(volatile void *)(c->admin.dma.va + NVS_PAGE_BYTES);
 	c->admin.data = c->admin.dma.va + (size_t)2 * NVS_PAGE_BYTES;
 	c->admin.data_iova = c->admin.dma.iova + (uint64_t)2 * NVS_PAGE_BYTES;
+	c->admin.shadows = c->admin.data + NVS_PAGE_BYTES;
 	for (unsigned i = 0; i < c->qp_count; i++) {
 		qpair_set_up(c, i);
 	}

@@ -22,24 +22,58 @@ drive_of(const struct nvme_req *nr)
 
 /* ---- doorbells ---- */
 
-static void
-bell_ring(struct nvme_qpair *qp, volatile uint32_t *bell, uint32_t off, uint32_t value)
+/*
+ * The value goes into memory; true: the doorbell must be rung as well. The controller says until
+ * where it has looked, then looks once more; we write, then look what it said: one of us sees the
+ * other.
+ */
+static bool
+bell_shadow(struct nvme_bell *b, uint32_t old, uint32_t value)
 {
+	*b->shadow = htole32(value);
+	atomic_thread_fence(memory_order_seq_cst);
+	uint32_t event = le32toh(*b->event);
+	return (uint16_t)(value - event - 1) < (uint16_t)(value - old);
+}
+
+static void
+bell_tell(struct nvme_qpair *qp, struct nvme_bell *b, uint32_t value)
+{
+	uint32_t old = b->said;
+
+	b->said = value;
 	/* what the controller will fetch must be in memory first */
 	atomic_thread_fence(memory_order_release);
-	if (bell != NULL) {
-		*bell = htole32(value);
+	if (qp->shadowed && !bell_shadow(b, old, value)) {
+		return;
+	}
+	if (b->reg != NULL) {
+		*b->reg = htole32(value);
 	} else {
-		qp->ctrl->dev->ops->write32(qp->ctrl->dev, off, value);
+		qp->ctrl->dev->ops->write32(qp->ctrl->dev, b->off, value);
 	}
 }
 
 static void
 qpair_ring(struct nvme_qpair *qp)
 {
-	if (qp->sq_rung != qp->sq_tail) {
-		qp->sq_rung = qp->sq_tail;
-		bell_ring(qp, qp->sq_bell, qp->sq_bell_off, qp->sq_tail);
+	if (qp->sq_bell.said != qp->sq_tail) {
+		bell_tell(qp, &qp->sq_bell, qp->sq_tail);
+	}
+}
+
+/* Gives the controller its completion entries back: a quarter of the queue at a time, so that it
+ * never waits for room, or all that have been seen. */
+static void
+qpair_ack(struct nvme_qpair *qp, bool all)
+{
+	uint32_t seen = qp->cq_head - qp->cq_bell.said;
+
+	if (qp->cq_head < qp->cq_bell.said) {
+		seen += qp->entries;
+	}
+	if (seen != 0 && (all || seen * 4 >= qp->entries)) {
+		bell_tell(qp, &qp->cq_bell, qp->cq_head);
 	}
 }
 
@@ -141,7 +175,8 @@ fill_data(struct nvme_qpair *qp, struct nvme_req *nr, unsigned slot, struct nvs_
 	}
 	uint64_t lba = off >> d->ns.block_shift;
 	uint32_t blocks = (uint32_t)(len >> d->ns.block_shift);
-	bool fua = (nr->req.flags & KB_FUA) != 0 && nr->req.op == KB_WRITE && d->flush_needed;
+	bool fua =
+	    (nr->req.flags & KB_FUA) != 0 && nr->req.op == KB_WRITE && nvme_drive_needs_flush(d);
 	sqe->opcode = nr->req.op == KB_WRITE ? NVS_IO_WRITE : NVS_IO_READ;
 	sqe->cdw10 = le32_of((uint32_t)lba);
 	sqe->cdw11 = le32_of((uint32_t)(lba >> 32));
@@ -184,8 +219,8 @@ req_wants_flush(const struct nvme_req *nr)
 		return !nr->flush_sent;
 	}
 	return nr->req.op == KB_WRITE && (nr->req.flags & KB_FUA) != 0 &&
-	       drive_of(nr)->fua_flushes && !nr->flush_sent && nr->flying == 0 &&
-	       nr->at.done_bytes == nr->req.len_bytes;
+	       drive_of(nr)->ignores_fua && !nr->flush_sent && nr->flying == 0 &&
+	       nr->at.done_bytes == nr->req.len_bytes && nvme_drive_needs_flush(drive_of(nr));
 }
 
 static bool
@@ -317,7 +352,7 @@ qpair_completion(struct nvme_qpair *qp, const struct nvs_cqe *cqe)
 
 /* At most a queue's worth, so that a controller that never stops answering doesn't keep us. */
 unsigned
-nvme_qpair_reap(struct nvme_qpair *qp, bool ring)
+nvme_qpair_reap(struct nvme_qpair *qp)
 {
 	unsigned count = 0;
 
@@ -339,9 +374,6 @@ nvme_qpair_reap(struct nvme_qpair *qp, bool ring)
 		count++;
 		qpair_completion(qp, &copy);
 	}
-	if (count > 0 && ring) {
-		bell_ring(qp, qp->cq_bell, qp->cq_bell_off, qp->cq_head);
-	}
 	return count;
 }
 
@@ -358,7 +390,7 @@ qpair_irq_pass(struct nvme_qpair *qp, bool on)
 static void
 qpair_saw(struct nvme_qpair *qp, unsigned events)
 {
-	qp->event_ns = rt_now_ns();
+	qp->event_ns = rt_turn_ns();
 	qp->irq_events += events;
 	if (qp->irq_on && qp->irq_events > NVME_IRQ_EVENTS) {
 		qpair_irq_pass(qp, false);
@@ -371,14 +403,17 @@ nvme_qpair_poll(struct rt_poller *p)
 	struct nvme_qpair *qp = container_of(p, struct nvme_qpair, poller);
 
 	qpair_ring(qp);
-	unsigned events = nvme_qpair_reap(qp, true);
+	unsigned events = nvme_qpair_reap(qp);
 	if (events > 0) {
+		qpair_ack(qp, qp->irq_on);
 		nvme_qpair_fill(qp);
 		qpair_ring(qp);
 		qpair_saw(qp, events);
 	} else if (qp->busy_count == 0 && (list_empty(&qp->waiting) || qp->frozen)) {
+		qpair_ack(qp, true);
 		rt_poller_remove(p);
-	} else if (qp->irq_is_open && !qp->irq_on && rt_now_ns() - qp->event_ns >= NVME_POLL_NS) {
+	} else if (qp->irq_is_open && !qp->irq_on && rt_turn_ns() - qp->event_ns >= NVME_POLL_NS) {
+		qpair_ack(qp, true);
 		qpair_irq_pass(qp, true);
 	}
 	return events;
@@ -391,7 +426,10 @@ nvme_qpair_wants_poll(struct rt_poller *p)
 {
 	struct nvme_qpair *qp = container_of(p, struct nvme_qpair, poller);
 
-	return qp->sq_rung != qp->sq_tail || (qp->busy_count > 0 && !qp->irq_on) ||
+	if (qp->dead) { /* what is still out may come, or never */
+		return false;
+	}
+	return qp->sq_bell.said != qp->sq_tail || (qp->busy_count > 0 && !qp->irq_on) ||
 	       rt_now_ns() - qp->event_ns < NVME_POLL_NS;
 }
 
@@ -399,9 +437,10 @@ void
 nvme_qpair_irq(struct nvme_irq *irq)
 {
 	struct nvme_qpair *qp = container_of(irq, struct nvme_qpair, irq);
-	unsigned events = nvme_qpair_reap(qp, true);
+	unsigned events = nvme_qpair_reap(qp);
 
 	if (events > 0) {
+		qpair_ack(qp, true);
 		nvme_qpair_fill(qp);
 		qpair_ring(qp);
 		qpair_saw(qp, events);

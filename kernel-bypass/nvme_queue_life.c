@@ -8,7 +8,7 @@
 static void
 qpair_wake(struct nvme_qpair *qp)
 {
-	qp->event_ns = rt_now_ns();
+	qp->event_ns = rt_turn_ns();
 	if (list_empty(&qp->poller.link)) {
 		rt_poller_add(&qp->poller);
 	}
@@ -28,7 +28,9 @@ static void
 qpair_rewind(struct nvme_qpair *qp)
 {
 	memset((void *)(uintptr_t)qp->cq, 0, qp->entries * sizeof(*qp->cq));
-	qp->sq_tail = qp->sq_rung = qp->cq_head = 0;
+	qp->sq_tail = qp->sq_bell.said = 0;
+	qp->cq_head = qp->cq_bell.said = 0;
+	qp->shadowed = false;
 	qp->phase = 1;
 	qp->offences = 0;
 }
@@ -164,7 +166,7 @@ req_reclaim(struct nvme_qpair *qp, struct nvme_req *nr)
 void
 nvme_qpair_reclaim(struct nvme_qpair *qp)
 {
-	nvme_qpair_reap(qp, false);
+	nvme_qpair_reap(qp);
 	for (unsigned i = 0; i < qp->entries; i++) {
 		struct nvme_req *nr = qp->slots[i].req;
 		if (nr == NULL) {
@@ -184,6 +186,7 @@ void
 nvme_qpair_thaw(struct nvme_qpair *qp)
 {
 	qp->frozen = false;
+	qp->shadowed = qp->ctrl->shadowed;
 	qpair_go_on(qp);
 }
 

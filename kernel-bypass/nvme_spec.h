@@ -137,16 +137,17 @@ STATIC_ASSERT(offsetof(struct nvs_cqe, status) == 0x0e);
 
 /* ---- admin commands (B 5) ---- */
 
-#define NVS_ADM_DELETE_SQ 0x00u
+#define NVS_ADM_DELETE_SQ 0x00u /* (B 5.7): cdw10 id */
 #define NVS_ADM_CREATE_SQ 0x01u /* (B 5.5): cdw10 size-1 : id, cdw11 cqid : flags */
 #define NVS_ADM_GET_LOG 0x02u   /* (B 5.16): cdw10 dwords-1 low : log id, cdw11 dwords-1 high */
-#define NVS_ADM_DELETE_CQ 0x04u
+#define NVS_ADM_DELETE_CQ 0x04u /* (B 5.6): cdw10 id */
 #define NVS_ADM_CREATE_CQ 0x05u /* (B 5.4): cdw10 size-1 : id, cdw11 vector : flags */
 #define NVS_ADM_IDENTIFY 0x06u  /* (B 5.17): cdw10 CNS */
 #define NVS_ADM_ABORT 0x08u     /* (B 5.1): cdw10 cid : sqid */
 #define NVS_ADM_SET_FEATURES 0x09u /* (B 5.27) */
 #define NVS_ADM_GET_FEATURES 0x0au /* (B 5.15) */
 #define NVS_ADM_ASYNC_EVENT 0x0cu  /* (B 5.2) */
+#define NVS_ADM_DOORBELL_BUFFER 0x7cu /* (B 5.8): prp1 shadow doorbells, prp2 event indexes */
 #define NVS_QUEUE_CONTIGUOUS 1u
 #define NVS_CQ_INTERRUPTS 2u
 
@@ -250,6 +251,7 @@ STATIC_ASSERT(offsetof(struct nvs_id_ctrl, wctemp) == 0x10a);
 STATIC_ASSERT(offsetof(struct nvs_id_ctrl, sqes) == 0x200);
 STATIC_ASSERT(offsetof(struct nvs_id_ctrl, vwc) == 0x20d);
 STATIC_ASSERT(offsetof(struct nvs_id_ctrl, sgls) == 0x218);
+#define NVS_OACS_DOORBELL_BUFFER (1u << 8)
 #define NVS_ONCS_DSM (1u << 2)
 #define NVS_SGLS_KNOWN 3u /* sgls: any of these bits */
 #define NVS_OAES_NS_CHANGED (1u << 8)

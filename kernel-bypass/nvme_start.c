@@ -100,6 +100,7 @@ step_enable(struct nvme_ctrl *c, uint64_t deadline_ns)
 	uint32_t css = NVS_CAP_CSS_IOCS(c->cap) ? NVS_CC_CSS_ALL : 0;
 
 	nvme_admin_reset(c);
+	c->shadowed = false;
 	c->admin_offences = 0;
 	ops->write32(c->dev, NVS_REG_AQA, size << 16 | size);
 	ops->write64(c->dev, NVS_REG_ASQ, c->admin.dma.iova);
@@ -131,6 +132,43 @@ step_identify(struct nvme_ctrl *c, uint64_t deadline_ns)
 	c->id = id;
 	spin_unlock(&c->guard);
 	return 0;
+}
+
+/* A cache that is turned off needs no flushes. */
+static int
+step_write_cache(struct nvme_ctrl *c, uint64_t deadline_ns)
+{
+	uint32_t enabled = 1;
+
+	(void)deadline_ns;
+	if (!c->id.volatile_cache) {
+		return 0;
+	}
+	int err = nvme_admin_get_feature(c, NVS_FEAT_WRITE_CACHE, &enabled);
+	if (err != 0 && err != -EIO) {
+		return fail(c, err, "it did not say whether its cache is on");
+	}
+	spin_lock(&c->guard);
+	c->id.volatile_cache = (enabled & 1) != 0;
+	spin_unlock(&c->guard);
+	return 0;
+}
+
+/* Only what is emulated knows this: a write to a doorbell is dear there. */
+static int
+step_shadow_bells(struct nvme_ctrl *c, uint64_t deadline_ns)
+{
+	const struct nvme_qpair *last = &c->qps[c->qp_count - 1];
+
+	(void)deadline_ns;
+	if (!c->id.shadow_bells || (c->quirks & NVME_QUIRK_NO_SHADOW) != 0 ||
+	    last->cq_bell.shadow == NULL) {
+		return 0;
+	}
+	int err = nvme_admin_shadow_bells(c);
+	c->shadowed = err == 0;
+	return err == 0 || err == -EIO ? 0
+				       : fail(c, err, "it did not answer about shadow doorbells");
 }
 
 static int
@@ -254,6 +292,8 @@ static const struct nvme_step start_steps[] = {
     {"capabilities", step_capabilities, 0},
     {"enable", step_enable, 0},
     {"identify", step_identify, 10000},
+    {"write-cache", step_write_cache, 10000},
+    {"shadow-doorbells", step_shadow_bells, 10000},
     {"queue-count", step_queue_count, 10000},
     {"create-queues", step_create_queues, 30000},
     {"namespaces", step_namespaces, 60000},
@@ -330,16 +370,31 @@ nvme_quiesce(struct nvme_ctrl *c)
 	return nvme_cut_off(c);
 }
 
+/* Queues go before a shutdown (B 3.6.1). One that doesn't answer is shut down all the same. */
+static void
+queues_delete(struct nvme_ctrl *c)
+{
+	for (unsigned i = 0; i < c->qp_count; i++) {
+		int err = nvme_admin_delete_queues(c, &c->qps[i]);
+		if (err != 0) {
+			log_notice("nvme_queue_not_deleted device=%s queue=%u error=%s", c->name,
+			    c->qps[i].id, err_str(err));
+			return;
+		}
+	}
+}
+
 void
 nvme_shutdown(struct nvme_ctrl *c)
 {
 	uint32_t cc = c->dev->ops->read32(c->dev, NVS_REG_CC);
-	uint64_t deadline_ns = rt_now_ns() + c->id.shutdown_ms * NSEC_PER_MSEC;
 	uint32_t csts;
 
 	if (nvme_is_absent(c) || (cc & NVS_CC_EN) == 0) {
 		return;
 	}
+	queues_delete(c);
+	uint64_t deadline_ns = rt_now_ns() + c->id.shutdown_ms * NSEC_PER_MSEC;
 	c->dev->ops->write32(c->dev, NVS_REG_CC, (cc & ~NVS_CC_SHN_MASK) | NVS_CC_SHN_NORMAL);
 	do {
 		fiber_sleep(REG_NAP_NS);

@@ -112,6 +112,11 @@ fuzz_life(void *arg)
 	for (unsigned i = 0; i < FUZZ_IOS; i++) {
 		fuzz_io(d[i % count], (uint8_t)(next_byte(f) + i));
 	}
+	uint8_t junk = next_byte(f);
+	if (junk >= 128) {
+		nvme_model_junk_events(f->model, junk);
+		fuzz_io(d[0], junk);
+	}
 	nvme_model_event(f->model, next_byte(f) | (uint32_t)next_byte(f) << 16);
 	fiber_sleep(10 * NSEC_PER_MSEC);
 	int err = kb_nvme_health(d[0], &h);
@@ -140,6 +145,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	opt.no_interrupts = (o & 8) != 0;
 	opt.mqes = o & 16 ? 3 : 0;
 	opt.mdts = o & 32 ? 3 : 0;
+	opt.shadow_bells = (o & 64) != 0;
 	log_set_level(LOG_ERROR + 1);
 	f.model = nvme_model_create(&opt);
 	nvme_model_set_faults(f.model, &faults);

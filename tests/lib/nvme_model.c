@@ -158,11 +158,70 @@ model_irq_pass(struct nvme_dev *dev, uint32_t vector, bool on)
 	}
 }
 
+/* ---- shadows of doorbells ---- */
+
+/* The place of queue qid's doorbell in a page of shadows; NULL: there is none. */
+static struct le32 *
+shadow_at(struct nvme_model *m, uint64_t page, unsigned qid, bool is_cq)
+{
+	uint64_t at = (2 * qid + is_cq) * (uint64_t)(4u << m->opt.stride);
+
+	if (page == 0 || qid == 0 || at + 4 > MODEL_PAGE) {
+		return NULL;
+	}
+	return model_reach(m, page + at, 4);
+}
+
+/* "Ring beyond this": then, and only then, it may stop looking. */
+static void
+shadow_want(struct nvme_model *m, unsigned qid, bool is_cq, uint32_t value)
+{
+	struct le32 *event = shadow_at(m, m->shadow_events, qid, is_cq);
+
+	if (event != NULL) {
+		*event = le32_of(value);
+	}
+}
+
+static void
+shadow_read(struct nvme_model *m, unsigned qid, bool is_cq, uint32_t entries, uint32_t *value)
+{
+	const struct le32 *shadow = shadow_at(m, m->shadows, qid, is_cq);
+
+	if (shadow == NULL || entries == 0) {
+		return;
+	}
+	if (le32_get(*shadow) >= entries) {
+		m->count.protocol_errors++;
+	} else {
+		*value = le32_get(*shadow);
+	}
+}
+
 /* ---- completions ---- */
+
+static bool
+cq_is_full(struct nvme_model *m, struct model_queue *cq)
+{
+	unsigned qid = (unsigned)(cq - m->cq);
+
+	if ((cq->tail + 1) % cq->entries == cq->head) {
+		shadow_want(m, qid, true, cq->head);
+		shadow_read(m, qid, true, cq->entries, &cq->head);
+	}
+	return (cq->tail + 1) % cq->entries == cq->head;
+}
 
 static void
 cq_push(struct nvme_model *m, struct model_queue *cq, struct nvs_cqe cqe)
 {
+	if (cq_is_full(m, cq)) {
+		struct model_answer *a = mem_zalloc(sizeof(*a));
+		ASSERT(a != NULL);
+		*a = (struct model_answer){.cq = cq, .cqe = cqe};
+		list_push_back(&m->held, &a->link);
+		return;
+	}
 	model_change(m, MODEL_COMPLETION, &cqe, sizeof(cqe));
 	uint16_t status = (uint16_t)(le16_get(cqe.status) & ~1u);
 	cqe.status = le16_of((uint16_t)(status | cq->phase));
@@ -200,6 +259,31 @@ model_complete(struct nvme_model *m, uint16_t sqid, uint16_t cid, uint16_t code,
 	cq_push(m, &m->cq[sqid == 0 ? 0 : sq->other], cqe);
 	if (sqid != 0 && model_chance(m->faults.double_answer)) {
 		cq_push(m, &m->cq[sq->other], cqe);
+	}
+}
+
+/* What waited for room, as far as there is some. */
+static void
+held_send(struct nvme_model *m)
+{
+	list_for_each_safe(l, next, &m->held)
+	{
+		struct model_answer *a = list_entry(l, struct model_answer, link);
+		if (a->cq->entries != 0 && !cq_is_full(m, a->cq)) {
+			list_remove(&a->link);
+			cq_push(m, a->cq, a->cqe);
+			mem_free(a);
+		}
+	}
+}
+
+static void
+held_drop(struct nvme_model *m)
+{
+	while (!list_empty(&m->held)) {
+		struct model_answer *a = list_first(&m->held, struct model_answer, link);
+		list_remove(&a->link);
+		mem_free(a);
 	}
 }
 
@@ -295,6 +379,8 @@ command_fetch(struct nvme_model *m, uint16_t sqid, const struct nvs_sqe *sqe)
 	}
 }
 
+static void look_soon(struct nvme_model *m);
+
 static void
 sq_fetch(struct nvme_model *m, uint16_t sqid)
 {
@@ -309,6 +395,54 @@ sq_fetch(struct nvme_model *m, uint16_t sqid)
 		memcpy(&sqe, at, sizeof(sqe));
 		sq->head = (sq->head + 1) % sq->entries;
 		command_fetch(m, sqid, &sqe);
+	}
+}
+
+static bool
+look_once(struct nvme_model *m)
+{
+	bool found = false;
+
+	for (uint16_t qid = 1; qid < MODEL_QUEUES; qid++) {
+		struct model_queue *sq = &m->sq[qid];
+		shadow_read(m, qid, false, sq->entries, &sq->tail);
+		for (; sq->entries != 0 && sq->head != sq->tail; found = true) {
+			m->count.shadow_looks++;
+			sq_fetch(m, qid);
+		}
+	}
+	held_send(m);
+	return found;
+}
+
+/* Busy: looks by itself. Idle: says that it wants to be rung, and looks once more. */
+static void
+look_timer(struct rt_timer *t)
+{
+	struct nvme_model *m = container_of(t, struct nvme_model, look_timer);
+
+	if (m->shadows == 0 || m->vanished) {
+		return;
+	}
+	bool found = look_once(m);
+	if (!found) {
+		for (unsigned qid = 1; qid < MODEL_QUEUES; qid++) {
+			shadow_want(m, qid, false, m->sq[qid].tail);
+		}
+		found = look_once(m);
+	}
+	if (found) {
+		look_soon(m);
+	}
+}
+
+static void
+look_soon(struct nvme_model *m)
+{
+	/* all reactors ring; the timer is the first one's */
+	if (m->shadows != 0 && m->look_timer.heap_index == 0) {
+		rt_timer_arm(&m->look_timer, rt_now_ns() + rt_random_u64() % (30 * NSEC_PER_USEC),
+		    look_timer);
 	}
 }
 
@@ -330,8 +464,10 @@ bell_write(struct nvme_model *m, uint32_t off, uint32_t value)
 	} else if (index % 2 == 0) {
 		q->tail = value;
 		sq_fetch(m, (uint16_t)qid);
+		look_soon(m);
 	} else {
 		q->head = value;
+		held_send(m);
 	}
 }
 
@@ -353,6 +489,8 @@ model_off(struct nvme_model *m)
 	}
 	m->aer_count = 0;
 	m->event_count = 0;
+	m->shadows = m->shadow_events = 0;
+	held_drop(m);
 }
 
 static void
@@ -521,7 +659,9 @@ nvme_model_create(const struct nvme_model_options *opt)
 	snprintf(m->serial, sizeof(m->serial), "%s", opt->serial);
 	m->opt.queues = opt->queues != 0 ? opt->queues : 16;
 	m->next_iova = MODEL_DMA_IOVA;
+	m->cache_on = opt->volatile_cache && !opt->cache_off;
 	list_init(&m->commands);
+	list_init(&m->held);
 	m->health.temperature[0] = (273 + 35) & 0xff;
 	m->health.temperature[1] = (273 + 35) >> 8;
 	m->health.spare = 100;
@@ -548,6 +688,7 @@ nvme_model_destroy(struct nvme_model *m)
 	for (unsigned i = 0; i < MODEL_MAPS; i++) {
 		free(m->maps[i].va);
 	}
+	held_drop(m);
 	while (!list_empty(&m->commands)) { /* their time never came */
 		command_free(list_first(&m->commands, struct model_command, link));
 	}
@@ -564,6 +705,7 @@ nvme_model_open(struct nvme_model *m)
 	arena_get_info(&arena);
 	model_off(m);
 	memset(m->vectors, 0, sizeof(m->vectors));
+	memset(&m->look_timer, 0, sizeof(m->look_timer));
 	memset(&m->release, 0, sizeof(m->release));
 	for (unsigned i = 0; i < MODEL_MAPS; i++) {
 		free(m->maps[i].va);
@@ -615,6 +757,23 @@ void
 nvme_model_fatal(struct nvme_model *m)
 {
 	m->csts |= NVS_CSTS_CFS;
+}
+
+void
+nvme_model_reset(struct nvme_model *m)
+{
+	model_off(m);
+	m->cc = 0;
+	m->cache_on = m->opt.volatile_cache;
+}
+
+void
+nvme_model_junk_events(struct nvme_model *m, uint32_t junk)
+{
+	for (unsigned qid = 1; qid < MODEL_QUEUES; qid++) {
+		shadow_want(m, qid, false, junk ^ qid);
+		shadow_want(m, qid, true, junk ^ ~qid);
+	}
 }
 
 void

@@ -22,6 +22,8 @@ struct nvme_model_options {
 	unsigned namespaces;  /* 1 .. 4 */
 	bool volatile_cache, sgl, no_interrupts, no_dsm;
 	bool ignores_fua;       /* takes the bit, and does nothing of it */
+	bool cache_off;         /* there is a cache, turned off; any write is durable */
+	bool shadow_bells;      /* looks for doorbells in memory, when told where */
 	uint8_t mdts;            /* 0 = no limit */
 	uint16_t noiob;          /* blocks */
 	unsigned queues;         /* I/O queue pairs; 0 = 16 */
@@ -61,6 +63,8 @@ struct nvme_model_faults { /* all off at first; chances in millionths per I/O co
 
 struct nvme_model_counters {
 	uint64_t reads, writes, fua_writes, flushes, discards, admin, aborts, aborted;
+	uint64_t shadow_looks; /* commands that it found without being rung for */
+	uint64_t queues_deleted;
 	uint64_t enables, shutdowns, function_resets, dma_stops, interrupts, doorbells;
 	uint64_t prp_lists, sgl_lists, crossings, bytes_max; /* of one command */
 	uint64_t iommu_faults;    /* addresses outside what was mapped: a bug of the driver */
@@ -79,6 +83,9 @@ void nvme_model_vanish(
     struct nvme_model *m); /* registers read all ones, nothing happens any more */
 void nvme_model_return(struct nvme_model *m);
 void nvme_model_fatal(struct nvme_model *m);               /* CSTS.CFS until it is reset */
+void nvme_model_reset(struct nvme_model *m); /* by somebody else; turns the cache on */
+void nvme_model_junk_events(
+    struct nvme_model *m, uint32_t junk); /* as how far it has looked into the shadows */
 void nvme_model_event(struct nvme_model *m, uint32_t dw0); /* an asynchronous event */
 void nvme_model_ask_release(
     struct nvme_model *m); /* as the kernel does when it wants the device back */

@@ -18,6 +18,7 @@ fill_ctrl(struct nvme_model *m, struct nvs_id_ctrl *id)
 	id->mdts = m->opt.mdts;
 	id->ver = le32_of(0x00010400);
 	id->oaes = le32_of(NVS_OAES_NS_CHANGED);
+	id->oacs = le16_of(m->opt.shadow_bells ? NVS_OACS_DOORBELL_BUFFER : 0);
 	id->acl = 3;
 	id->aerl = MODEL_AERS - 1;
 	id->frmw = 1 << 1;
@@ -130,6 +131,47 @@ admin_create(struct nvme_model *m, const struct nvs_sqe *sqe, bool is_cq)
 	return NVS_SC_OK;
 }
 
+/* A completion queue that a submission queue still uses stays. */
+static uint16_t
+admin_delete(struct nvme_model *m, const struct nvs_sqe *sqe, bool is_cq)
+{
+	uint32_t qid = le32_get(sqe->cdw10) & 0xffff;
+	struct model_queue *q = is_cq ? &m->cq[qid % MODEL_QUEUES] : &m->sq[qid % MODEL_QUEUES];
+
+	if (qid == 0 || qid >= MODEL_QUEUES || q->entries == 0 ||
+	    (is_cq && m->sq[qid].entries != 0)) {
+		m->count.protocol_errors++;
+		return NVS_SC_QID_INVALID;
+	}
+	memset(q, 0, sizeof(*q));
+	m->count.queues_deleted++;
+	return NVS_SC_OK;
+}
+
+static uint16_t
+admin_get_feature(struct nvme_model *m, const struct nvs_sqe *sqe, uint32_t *out_dw0)
+{
+	if ((le32_get(sqe->cdw10) & 0xff) != NVS_FEAT_WRITE_CACHE || !m->opt.volatile_cache) {
+		return NVS_SC_INVALID_FIELD;
+	}
+	*out_dw0 = m->cache_on;
+	return NVS_SC_OK;
+}
+
+static uint16_t
+admin_shadows(struct nvme_model *m, const struct nvs_sqe *sqe)
+{
+	if (!m->opt.shadow_bells) {
+		m->count.protocol_errors++;
+		return NVS_SC_INVALID_OPCODE;
+	}
+	m->shadows = le64_get(sqe->dptr.prp[0]);
+	m->shadow_events = le64_get(sqe->dptr.prp[1]);
+	return m->shadows % MODEL_PAGE == 0 && m->shadow_events % MODEL_PAGE == 0
+		   ? NVS_SC_OK
+		   : NVS_SC_INVALID_FIELD;
+}
+
 /* Bit 0 of the answer: it was not aborted. */
 static uint32_t
 admin_abort(struct nvme_model *m, const struct nvs_sqe *sqe)
@@ -177,6 +219,16 @@ model_admin(struct nvme_model *m, const struct nvs_sqe *sqe, uint16_t *out_code,
 		if ((le32_get(sqe->cdw10) & 0xff) == NVS_FEAT_QUEUES) {
 			*out_dw0 = (m->opt.queues - 1) << 16 | (m->opt.queues - 1);
 		}
+		break;
+	case NVS_ADM_DELETE_CQ:
+	case NVS_ADM_DELETE_SQ:
+		*out_code = admin_delete(m, sqe, sqe->opcode == NVS_ADM_DELETE_CQ);
+		break;
+	case NVS_ADM_GET_FEATURES:
+		*out_code = admin_get_feature(m, sqe, out_dw0);
+		break;
+	case NVS_ADM_DOORBELL_BUFFER:
+		*out_code = admin_shadows(m, sqe);
 		break;
 	case NVS_ADM_ABORT:
 		*out_dw0 = admin_abort(m, sqe);

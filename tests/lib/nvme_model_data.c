@@ -74,6 +74,7 @@ nvme_model_power_cut(struct nvme_model *m, uint64_t seed)
 {
 	m->open = false;
 	list_init(&m->commands);
+	list_init(&m->held);
 	for (unsigned i = 0; i < m->opt.namespaces; i++) {
 		for (uint64_t at = 0; at < m->ns[i].page_count; at++) {
 			struct model_page *p = m->ns[i].pages[at];
@@ -255,7 +256,7 @@ io_rw(struct nvme_model *m, struct model_ns *ns, const struct nvs_sqe *sqe)
 	}
 	uint16_t code = model_copy(m, sqe, buf, len, !write);
 	if (write && code == NVS_SC_OK) {
-		ns_write(ns, lba << m->opt.block_shift, buf, len, fua || !m->opt.volatile_cache);
+		ns_write(ns, lba << m->opt.block_shift, buf, len, fua || !m->cache_on);
 	}
 	mem_free(buf);
 	return code;

@@ -42,6 +42,12 @@ struct model_command {
 	bool hung, aborted;
 };
 
+struct model_answer {
+	struct list link;
+	struct model_queue *cq;
+	struct nvs_cqe cqe;
+};
+
 struct model_page {
 	uint8_t now[MODEL_PAGE], durable[MODEL_PAGE];
 	bool dirty;
@@ -72,7 +78,11 @@ struct nvme_model {
 	bool vanished, open, cut_off;
 	uint64_t turn_ns; /* CSTS.RDY follows CC.EN then */
 	struct model_queue sq[MODEL_QUEUES], cq[MODEL_QUEUES];
+	bool cache_on;
+	uint64_t shadows, shadow_events; /* iova; 0: none */
+	struct rt_timer look_timer;      /* looks at the shadows again, while busy */
 	struct list commands;
+	struct list held; /* struct model_answer: their completion queues are full */
 	struct model_ns ns[MODEL_NAMESPACES];
 	struct model_vector vectors[MODEL_QUEUES], release;
 	struct nvme_dma maps[MODEL_MAPS];

@@ -708,6 +708,7 @@ test_chaos(void)
 	for (unsigned i = 0; i < 25; i++) {
 		bug_set_buggify(i % 2 == 0 ? 0 : 30);
 		r.faults = (struct nvme_model_faults){0};
+		r.opt.shadow_bells = i % 3 == 0;
 		rig_live(&r, seed + i, life_chaos);
 	}
 	bug_set_buggify(0);
