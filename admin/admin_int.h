@@ -17,10 +17,14 @@
 #define ADM_POOLS_MAX 16u
 #define ADM_CTRLS_MAX 128u
 
+struct adm_diary;
+
 struct adm_pool {
 	struct pool *pool;
 	struct fs_pool *fp;
 	json_t *shares; /* the pool's share list, see shares.c; owned */
+	json_t *props;  /* its properties that were set, see props.c; owned */
+	struct adm_diary *diary; /* its history and events, see diary.c; owned */
 };
 
 /* An NVMe controller that the engine drives itself; see vfio.c. */
@@ -29,8 +33,12 @@ struct adm_ctrl {
 	struct nvme_ctrl *ctrl;
 };
 
+struct adm_monitor;
+
 struct adm {
 	const struct adm_config *cfg; /* [c] */
+	struct adm_monitor *monitor;  /* [c] once it runs */
+	struct mutex drives_lock;     /* RANK_ADMIN_DRIVES: one at a time gives drives to pools in service; under lock, shared */
 	int parent_fd;                /* [c] to the privileged parent; -1 = none */
 	struct mutex parent_lock;     /* RANK_LEAF: one request to the parent at a time */
 	struct rwlock lock;
@@ -71,14 +79,19 @@ void adm_fail_next(struct adm_error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * adm->lock is held as need says. */
 typedef int adm_command_fn(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
 /* Any local user may look; the rest is for administrators. */
-enum adm_need { ADM_LOOK, ADM_LOOK_PRIVILEGED, ADM_CHANGE };
+enum adm_need {
+	ADM_LOOK,
+	ADM_LOOK_PRIVILEGED,
+	ADM_DRIVES, /* changes a pool in service, not which there are: others may look meanwhile */
+	ADM_CHANGE,
+};
 struct adm_command {
 	const char *name;
 	adm_command_fn *run;
 	enum adm_need need;
 };
-extern const struct adm_command adm_pool_commands[], adm_fs_commands[], adm_share_commands[],
-    adm_system_commands[], adm_disk_commands[];
+extern const struct adm_command adm_pool_commands[], adm_drive_commands[], adm_fs_commands[],
+    adm_share_commands[], adm_system_commands[], adm_disk_commands[];
 
 /* ---- helpers for commands ---- */
 /* A string argument; NULL and an error when it is missing, empty or no string. */
@@ -92,7 +105,53 @@ void adm_guid_text(const struct guid *g, char out[33]);
 /* A JSON string of any bytes: what isn't UTF-8 is made so. */
 json_t *adm_text(const char *s);
 
+/* The pool that args name as "pool", or NULL and an error. */
+struct adm_pool *adm_arg_pool(struct adm *a, json_t *args, struct adm_error *e);
+/* Forgets what is kept of a pool; the pool itself is the caller's. */
+void adm_pool_free(struct adm_pool *ap) MAY_PARK;
+
+/* ---- pool_show.c ---- */
+int pool_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
+int pool_cmd_status(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
+
+/* ---- diary.c: what was done to a pool, and what happened to it; kept in the pool ---- */
+enum diary_kind { DIARY_HISTORY, DIARY_EVENTS, DIARY_KINDS };
+int diary_load(struct adm_pool *ap, struct adm_error *e) MAY_PARK;
+void diary_free(struct adm_diary *n);
+/* Never waits for the pool. who: the user, or the level; what: the command, or the event's name. */
+void diary_add(struct adm_pool *ap, enum diary_kind kind, const char *who, const char *what,
+    const char *text);
+/* Takes over what the pool has seen since the last time. */
+void diary_gather(struct adm_pool *ap);
+/* Makes what is new durable; harmless when the pool is suspended. */
+void diary_store(struct adm_pool *ap) MAY_PARK;
+/* Oldest first: time, who, what, text. */
+json_t *diary_json(struct adm_pool *ap, enum diary_kind kind);
+
+/* ---- props.c: settings of a pool ---- */
+int props_load(struct adm_pool *ap, struct adm_error *e) MAY_PARK;
+const char *props_get(const struct adm_pool *ap, const char *name); /* set or by default */
+bool props_is(const struct adm_pool *ap, const char *name, const char *value);
+/* A fact that no command sets, kept beside the properties. */
+int64_t props_fact(const struct adm_pool *ap, const char *name);
+int props_fact_store(struct adm_pool *ap, const char *name, int64_t value) MAY_PARK;
+int pool_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
+int pool_cmd_set(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
+
+/* ---- monitor.c ---- */
+int monitor_start(struct adm *a) WARN_UNUSED MAY_PARK;
+void monitor_stop(struct adm *a) MAY_PARK;
+/* Something was noted that is to be made durable soon. */
+void monitor_wake(struct adm *a);
+
 /* ---- drives.c ---- */
+struct drive_list {
+	struct kb_found *found;
+	uint32_t count;
+	bool no_memory;
+};
+/* The drives there are; found to mem_free. */
+int drives_scan(struct adm *a, struct drive_list *out) WARN_UNUSED MAY_PARK;
 /* "d0.img", "/dev/nvme0n1", "nvme0n1", a serial or a WWN: opened through the parent. force: also one
  * with somebody else's data on it. */
 int drives_open(struct adm *a, const char *name, bool force, struct kb_drive **out,

@@ -32,6 +32,30 @@ adm_find_pool(struct adm *a, const char *name, size_t len)
 }
 
 struct adm_pool *
+adm_arg_pool(struct adm *a, json_t *args, struct adm_error *e)
+{
+	const char *name = adm_arg_string(args, "pool", e);
+	if (name == NULL) {
+		return NULL;
+	}
+	struct adm_pool *ap = adm_find_pool(a, name, strlen(name));
+	if (ap == NULL) {
+		adm_fail_untouched(e, "Nothing was changed.");
+		adm_fail_next(e, "'pool list' shows the pools in service.");
+		adm_fail(e, ENOENT, "there is no pool '%.100s' in service", name);
+	}
+	return ap;
+}
+
+void
+adm_pool_free(struct adm_pool *ap)
+{
+	json_decref(ap->shares);
+	json_decref(ap->props);
+	diary_free(ap->diary);
+}
+
+struct adm_pool *
 adm_pool_of(struct adm *a, const char *dataset, struct adm_error *e)
 {
 	size_t len = strcspn(dataset, "/");
@@ -73,6 +97,13 @@ adm_add_pool(struct adm *a, struct pool *p, struct adm_error *e)
 	if (shares_load(a, ap, &bad) != 0) {
 		log_error("shares-not-loaded pool=%s reason=\"%s\"", pool_name(p), bad.message);
 	}
+	if (props_load(ap, &bad) != 0) {
+		log_error("properties-not-loaded pool=%s reason=\"%s\"", pool_name(p), bad.message);
+	}
+	if (diary_load(ap, &bad) != 0) {
+		log_error("history-not-loaded pool=%s reason=\"%s\"", pool_name(p), bad.message);
+	}
+	pool_set_failmode(p, props_is(ap, "failmode", "continue"));
 	return shares_publish(a, e);
 }
 

@@ -1,4 +1,4 @@
-/* cmd_pool.c - pool create, destroy, list, status, export, import, check. */
+/* cmd_pool.c - pool create, destroy, export, import, check: which pools there are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "admin/admin_int.h"
@@ -215,35 +215,23 @@ pool_cmd_create(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	return err;
 }
 
-static struct adm_pool *
-pool_arg(struct adm *a, json_t *args, struct adm_error *e)
-{
-	const char *name = adm_arg_string(args, "pool", e);
-	if (name == NULL) {
-		return NULL;
-	}
-	struct adm_pool *ap = adm_find_pool(a, name, strlen(name));
-	if (ap == NULL) {
-		adm_fail_untouched(e, "Nothing was changed.");
-		adm_fail_next(e, "'pool list' shows the pools in service.");
-		adm_fail(e, ENOENT, "there is no pool '%.100s' in service", name);
-	}
-	return ap;
-}
-
 /* Out of service, then end(pool): export or destroy. */
 static int
 pool_close(struct adm *a, struct adm_pool *ap, int (*end)(struct pool *p), struct adm_error *e)
 {
 	struct pool *p = ap->pool;
-	json_t *shares = ap->shares;
+	struct adm_pool gone = *ap;
 	adm_fail_untouched(e, "The pool is out of service.");
+	if (end == pool_export) {
+		diary_gather(ap);
+		diary_store(ap);
+	}
 	nfsd_remove_pool(a->nfsd, p);
 	a->pool_count--;
 	for (struct adm_pool *last = &a->pools[a->pool_count]; ap < last; ap++) {
 		ap[0] = ap[1];
 	}
-	json_decref(shares);
+	adm_pool_free(&gone);
 	int err = shares_publish(a, e);
 	int end_err = end(p);
 	if (end_err != 0) {
@@ -256,7 +244,7 @@ pool_close(struct adm *a, struct adm_pool *ap, int (*end)(struct pool *p), struc
 static int
 pool_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
-	struct adm_pool *ap = pool_arg(a, args, e);
+	struct adm_pool *ap = adm_arg_pool(a, args, e);
 	if (ap == NULL) {
 		return -e->code;
 	}
@@ -278,7 +266,7 @@ pool_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 static int
 pool_cmd_export(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
-	struct adm_pool *ap = pool_arg(a, args, e);
+	struct adm_pool *ap = adm_arg_pool(a, args, e);
 	(void)out;
 	return ap == NULL ? -e->code : pool_close(a, ap, pool_export, e);
 }
@@ -290,139 +278,6 @@ pool_cmd_import(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		return imports_list(a, out, e);
 	}
 	return imports_run(a, args, out, e);
-}
-
-static const char *
-pool_health_name(const struct pool_status *st)
-{
-	switch (st->health) {
-	case POOL_ONLINE:
-		return "ONLINE";
-	case POOL_DEGRADED:
-		return "DEGRADED";
-	case POOL_SUSPENDED:
-		return "SUSPENDED";
-	}
-	return "UNKNOWN";
-}
-
-static const char *
-drive_state_name(const struct pool_drive_status *d)
-{
-	if (!d->present) {
-		return d->state == DRIVE_STATE_ONLINE ? "MISSING" : "REMOVED";
-	}
-	switch (d->state) {
-	case DRIVE_STATE_ONLINE:
-		return d->stale ? "STALE" : d->role == DRIVE_ROLE_SPARE ? "AVAIL" : "ONLINE";
-	case DRIVE_STATE_OFFLINE:
-		return "OFFLINE";
-	case DRIVE_STATE_FAULTED:
-		return "FAULTED";
-	case DRIVE_STATE_REMOVED:
-		return "REMOVED";
-	}
-	return "UNKNOWN";
-}
-
-static json_t *
-pool_drive_json(const struct pool_drive_status *d)
-{
-	return json_pack("{s:o, s:o, s:s, s:i, s:I, s:I, s:I, s:I}", "path", adm_text(d->path),
-	    "id", adm_text(d->id), "state", drive_state_name(d), "column", (int)d->column,
-	    "read_errors", (json_int_t)d->read_errors, "write_errors", (json_int_t)d->write_errors,
-	    "cksum_errors", (json_int_t)d->cksum_errors, "repaired", (json_int_t)d->repaired);
-}
-
-static json_t *
-pool_group_json(const struct pool_status *st, enum drive_role role, uint32_t set)
-{
-	json_t *list = json_array();
-	for (uint32_t i = 0; i < st->drive_count; i++) {
-		const struct pool_drive_status *d = &st->drives[i];
-		if (d->role == role && (role != DRIVE_ROLE_DATA || d->set_index == set)) {
-			json_array_append_new(list, pool_drive_json(d));
-		}
-	}
-	return list;
-}
-
-static json_t *
-pool_sets_json(const struct pool_status *st)
-{
-	json_t *sets = json_array();
-	for (uint32_t i = 0; i < st->set_count; i++) {
-		const struct config_set *s = &st->sets[i];
-		char kind[16];
-		if (le32_get(s->kind) == RAIDZ_KIND_MIRROR) {
-			snprintf(kind, sizeof(kind), "%s",
-			    le32_get(s->width) == 1 ? "single" : "mirror");
-		} else {
-			snprintf(kind, sizeof(kind), "raidz%u", le32_get(s->parity));
-		}
-		json_array_append_new(sets, json_pack("{s:s, s:o}", "kind", kind, "drives",
-						pool_group_json(st, DRIVE_ROLE_DATA, i)));
-	}
-	return sets;
-}
-
-static json_t *
-pool_json(const struct pool_status *st, bool whole)
-{
-	char guid[33];
-	adm_guid_text(&st->guid, guid);
-	json_t *o = json_pack(
-	    "{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "name",
-	    st->name, "guid", guid, "health", pool_health_name(st), "why", adm_text(st->why), "txg",
-	    (json_int_t)st->txg, "raw", (json_int_t)st->raw_bytes, "raw_used",
-	    (json_int_t)st->raw_used_bytes, "pending_free", (json_int_t)st->raw_pending_free_bytes,
-	    "usable", (json_int_t)st->usable_bytes, "free", (json_int_t)st->usable_free_bytes,
-	    "log", (json_int_t)st->log_ring_bytes, "log_used", (json_int_t)st->log_used_bytes,
-	    "data_errors", (json_int_t)st->data_errors, "log_in_pool", st->log_in_pool);
-	if (whole) {
-		json_object_set_new(o, "sets", pool_sets_json(st));
-		json_object_set_new(o, "logs", pool_group_json(st, DRIVE_ROLE_LOG, 0));
-		json_object_set_new(o, "spares", pool_group_json(st, DRIVE_ROLE_SPARE, 0));
-	}
-	return o;
-}
-
-/* One pool when named, else all. */
-static int
-pool_show(struct adm *a, json_t *args, bool whole, json_t **out, struct adm_error *e)
-{
-	struct adm_pool *one = NULL;
-	if (json_object_get(args, "pool") != NULL && (one = pool_arg(a, args, e)) == NULL) {
-		return -e->code;
-	}
-	json_t *list = json_array();
-	for (uint32_t i = 0; i < a->pool_count; i++) {
-		struct pool_status st;
-		if (one != NULL && one != &a->pools[i]) {
-			continue;
-		}
-		int err = pool_get_status(a->pools[i].pool, &st);
-		if (err != 0) {
-			json_decref(list);
-			return adm_fail(e, err, "the status can't be told: %s", err_str(err));
-		}
-		json_array_append_new(list, pool_json(&st, whole));
-		pool_status_free(&st);
-	}
-	*out = list;
-	return 0;
-}
-
-static int
-pool_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
-{
-	return pool_show(a, args, false, out, e);
-}
-
-static int
-pool_cmd_status(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
-{
-	return pool_show(a, args, true, out, e);
 }
 
 #define PROBLEMS_SHOWN 100u
@@ -439,7 +294,7 @@ check_problem(void *arg, const char *what)
 static int
 pool_cmd_check(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
-	struct adm_pool *ap = pool_arg(a, args, e);
+	struct adm_pool *ap = adm_arg_pool(a, args, e);
 	if (ap == NULL) {
 		return -e->code;
 	}

@@ -8,12 +8,6 @@
 
 #define DRIVES_MAX 1024u
 
-struct drive_list {
-	struct kb_found *found;
-	uint32_t count;
-	bool no_memory;
-};
-
 static void
 drives_collect(void *arg, const struct kb_found *f)
 {
@@ -30,7 +24,7 @@ drives_collect(void *arg, const struct kb_found *f)
 	l->found[l->count++] = *f;
 }
 
-static int
+int
 drives_scan(struct adm *a, struct drive_list *out)
 {
 	*out = (struct drive_list){0};

@@ -139,11 +139,13 @@ engine_close_pools(struct adm *a)
 {
 	while (a->pool_count > 0) {
 		struct adm_pool *ap = &a->pools[--a->pool_count];
+		diary_gather(ap);
+		diary_store(ap);
 		int err = pool_export(ap->pool);
 		if (err != 0) {
 			log_error("pool-not-clean reason=%s", err_str(err));
 		}
-		json_decref(ap->shares);
+		adm_pool_free(ap);
 	}
 }
 
@@ -182,6 +184,10 @@ engine_serve(struct engine *e)
 		imports_auto(a);
 	}
 	nfsd_serve(a->nfsd);
+	err = monitor_start(a);
+	if (err != 0) {
+		log_error("monitor-not-started reason=%s", err_str(err));
+	}
 	err = server_start(a);
 	if (err != 0) {
 		log_error("socket-not-served path=%s reason=%s", a->cfg->socket, err_str(err));
@@ -191,6 +197,7 @@ engine_serve(struct engine *e)
 		engine_wait(a);
 		server_stop(a);
 	}
+	monitor_stop(a);
 	nfsd_stop(a->nfsd, DRAIN_NS);
 	engine_close_pools(a);
 	vfio_stop(a);
@@ -205,6 +212,7 @@ engine_main(void *arg)
 	struct adm *a = &e->adm;
 	rwlock_init(&a->lock, RANK_ADMIN);
 	mutex_init(&a->parent_lock, RANK_LEAF);
+	mutex_init(&a->drives_lock, RANK_ADMIN_DRIVES);
 	mutex_init(&a->stop_lock, RANK_LEAF);
 	cond_init(&a->stop_changed);
 	wg_init(&a->sessions);

@@ -1,7 +1,7 @@
 /*
  * protocol.h - how agate talks to agated: one JSON object a line, over a unix stream socket.
  *
- *   request  {"v":1, "cmd":"pool create", "args":{...}}
+ *   request  {"v":1, "cmd":"pool create", "args":{...}, "line":"what the user typed, for the pool's history"}
  *   answer   {"v":1, "ok":true, "result":...}
  *            {"v":1, "ok":false, "error":{"number":17, "code":"EEXIST", "message":"...", "untouched":"...",
  * "next":"..."}}

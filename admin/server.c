@@ -2,6 +2,8 @@
  * server.c - the command socket: one fiber a session, one line a request. Input is bounded; a line
  * that is no request gets an error, one that is too long ends the session.
  */
+#include <pwd.h>
+#include <stdio.h>
 #include <unistd.h>
 #include "admin/request.h"
 
@@ -18,6 +20,7 @@ struct session {
 	struct adm *a;
 	struct net_conn *conn;
 	bool administrator;
+	uint32_t uid;
 	char *line;
 	uint32_t cap, len;
 };
@@ -25,9 +28,8 @@ struct session {
 static const struct adm_command *
 server_find(const char *name)
 {
-	const struct adm_command *const tables[] = {
-	    adm_pool_commands, adm_fs_commands, adm_share_commands, adm_system_commands,
-	    adm_disk_commands};
+	const struct adm_command *const tables[] = {adm_pool_commands, adm_drive_commands,
+	    adm_fs_commands, adm_share_commands, adm_system_commands, adm_disk_commands};
 	for (size_t t = 0; t < ARRAY_LEN(tables); t++) {
 		for (const struct adm_command *c = tables[t]; c->name != NULL; c++) {
 			if (strcmp(c->name, name) == 0) {
@@ -48,12 +50,82 @@ server_run(
 		rwlock_wrlock(&a->lock);
 		err = c->run(a, args, out, e);
 		rwlock_wrunlock(&a->lock);
+	} else if (c->need == ADM_DRIVES) {
+		rwlock_rdlock(&a->lock);
+		mutex_lock(&a->drives_lock);
+		err = c->run(a, args, out, e);
+		mutex_unlock(&a->drives_lock);
+		rwlock_rdunlock(&a->lock);
 	} else {
 		rwlock_rdlock(&a->lock);
 		err = c->run(a, args, out, e);
 		rwlock_rdunlock(&a->lock);
 	}
 	return err;
+}
+
+/* ---- history ---- */
+
+struct user_name {
+	uint32_t uid;
+	char name[64];
+	char buf[4096];
+};
+
+/* Asks the system, which may have to ask a server. */
+static void
+user_look_up(void *arg)
+{
+	struct user_name *u = arg;
+	struct passwd pw, *found = NULL;
+	if (getpwuid_r(u->uid, &pw, u->buf, sizeof(u->buf), &found) == 0 && found != NULL) {
+		snprintf(u->name, sizeof(u->name), "%s", pw.pw_name);
+	} else {
+		snprintf(u->name, sizeof(u->name), "uid %u", u->uid);
+	}
+}
+
+/* The pool that a request is about: named outright, or the first part of a path. */
+static struct adm_pool *
+request_pool(struct adm *a, json_t *args)
+{
+	static const char *const keys[] = {"new_name", "pool", "name", "path", "dataset"};
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const char *text = json_string_value(json_object_get(args, keys[i]));
+		text = text != NULL && text[0] == '/' ? text + 1 : text;
+		struct adm_pool *ap =
+		    text != NULL ? adm_find_pool(a, text, strcspn(text, "/")) : NULL;
+		if (ap != NULL) {
+			return ap;
+		}
+	}
+	return NULL;
+}
+
+/* What was done, by whom: as it was typed, if the client says; what it says is shown as its words.
+ */
+static void
+server_note(struct session *s, const struct adm_command *c, const struct adm_request *r)
+{
+	struct user_name *u = mem_zalloc(sizeof(*u));
+	const char *line = json_string_value(json_object_get(r->root, "line"));
+	char *args = line == NULL ? json_dumps(r->args, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+	if (u != NULL) {
+		u->uid = s->uid;
+		offload(user_look_up, u);
+	}
+	rwlock_rdlock(&s->a->lock);
+	struct adm_pool *ap = request_pool(s->a, r->args);
+	if (ap != NULL) {
+		diary_add(ap, DIARY_HISTORY, u != NULL ? u->name : "?", c->name,
+		    line != NULL   ? line
+		    : args != NULL ? args
+				   : "");
+	}
+	rwlock_rdunlock(&s->a->lock);
+	mem_free(args);
+	mem_free(u);
+	monitor_wake(s->a);
 }
 
 static int
@@ -68,7 +140,12 @@ server_execute(struct session *s, const struct adm_request *r, json_t **out, str
 	if (c->need != ADM_LOOK && !s->administrator) {
 		return adm_fail(e, EPERM, "'%s' is for administrators", c->name);
 	}
-	return server_run(s->a, c, r->args, out, e);
+	int err = server_run(s->a, c, r->args, out, e);
+	if (err == 0 && (c->need == ADM_CHANGE || c->need == ADM_DRIVES) &&
+	    !adm_arg_flag(r->args, "dry_run")) {
+		server_note(s, c, r);
+	}
+	return err;
 }
 
 struct decoding {
@@ -187,12 +264,12 @@ session_run(void *arg)
 }
 
 static bool
-server_is_administrator(const struct net_conn *conn)
+server_is_administrator(const struct net_conn *conn, uint32_t *out_uid)
 {
-	uint32_t uid, gid;
+	uint32_t gid;
 	int32_t pid;
-	return net_peer_cred(conn, &uid, &gid, &pid) == 0 &&
-	       (uid == 0 || uid == (uint32_t)geteuid());
+	return net_peer_cred(conn, out_uid, &gid, &pid) == 0 &&
+	       (*out_uid == 0 || *out_uid == (uint32_t)geteuid());
 }
 
 static void
@@ -203,7 +280,7 @@ server_begin(struct adm *a, struct net_conn *conn)
 	if (s != NULL) {
 		s->a = a;
 		s->conn = conn;
-		s->administrator = server_is_administrator(conn);
+		s->administrator = server_is_administrator(conn, &s->uid);
 		spin_lock(&a->session_guard);
 		full = a->session_count >= SESSIONS_MAX ||
 		       (!s->administrator && a->guest_count >= GUESTS_MAX);

@@ -18,12 +18,14 @@
 
 enum lock_rank {
 	RANK_ADMIN = 10,      /* admin: one configuration command at a time */
+	RANK_ADMIN_DRIVES,    /* admin: one at a time gives drives to pools in service */
 	RANK_NFSD_EXPORTS,    /* nfsd: publishing a new export table */
 	RANK_NFSD_DRC,        /* nfsd: an entry of the duplicate-request cache in progress */
 	RANK_NFSD_CONN,       /* nfsd: sending on a connection */
 	RANK_FS_RENAME,       /* fs: renames of directories within a dataset */
 	RANK_FS_INODE,        /* fs: an inode; several by ascending object number */
 	RANK_FS_TABLE,        /* fs: inode table */
+	RANK_POOL_SPARE,      /* pool: who comes to be a spare, and who is used */
 	RANK_POOL_CONFIG,     /* pool: membership and configuration */
 	RANK_POOL_TXG,        /* pool: txg state */
 	RANK_POOL_DATASET,    /* pool: dataset list, object numbers */

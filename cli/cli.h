@@ -20,6 +20,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_UNREACHABLE = 3 };
 struct cli_args {
 	bool bare, exact, json;                        /* -H -p -j */
 	bool dry_run, force, yes, recursive, readonly; /* -n -f -y -r -R */
+	bool stop, temporary, verbose;                 /* -s -t -v */
 	const char *options[CLI_OPTIONS_MAX];          /* -o */
 	size_t option_count;
 	const char *words[CLI_WORDS_MAX]; /* positional */
@@ -28,7 +29,7 @@ struct cli_args {
 
 struct cli_verb {
 	const char *noun, *verb;
-	const char *flags; /* letters it takes, of "HpjnfyrRo" */
+	const char *flags; /* letters it takes, of "HpjnfyrRostv" */
 	size_t words_min, words_max;
 	const char *synopsis; /* behind "noun verb" */
 	const char *help;     /* a few lines, with an example */
@@ -45,6 +46,8 @@ int cli_help(const char *noun, const char *verb);
 /* Sends cmd and args (stolen). On success *out is a new reference (maybe JSON null). Prints the
  * error otherwise. Exit status. */
 int client_call(const char *cmd, json_t *args, json_t **out);
+/* What was typed, for the history of the pool; borrowed until the next one. */
+void client_set_line(int argc, char **argv);
 
 /* print.c */
 struct column {
@@ -57,6 +60,7 @@ void print_table(
 /* True when -j was given: printed, nothing more to do. */
 bool print_json(const struct cli_args *a, const struct cli_verb *v, json_t *result);
 void print_size(uint64_t bytes, bool exact, char *out, size_t len); /* "1.50G" or all digits */
+void print_time(uint64_t when_s, char *out, size_t len); /* local time */
 /* A name from outside, safe for a terminal: control bytes become '?'. */
 void print_safe(const char *s);
 void print_safe_to(FILE *to, const char *s);
@@ -85,6 +89,17 @@ int verb_pool_status(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_export(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_import(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_check(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_scrub(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_offline(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_online(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_replace(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_clear(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_spare_add(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_spare_remove(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_get(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_set(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_history(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_events(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_create(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_destroy(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_list(const struct cli_verb *v, const struct cli_args *a);

@@ -93,12 +93,33 @@ client_print_error(json_t *error)
 	client_print_line("       ", error, "next", "");
 }
 
+static char typed_line[512];
+
+void
+client_set_line(int argc, char **argv)
+{
+	size_t len = 0;
+	typed_line[0] = '\0';
+	for (int i = 0; i < argc && len + 1 < sizeof(typed_line); i++) {
+		len += (size_t)snprintf(
+		    typed_line + len, sizeof(typed_line) - len, "%s%s", i > 0 ? " " : "", argv[i]);
+	}
+	if (len >= sizeof(typed_line)) {
+		/* not in the middle of a letter */
+		size_t end = sizeof(typed_line) - 1;
+		while (end > 0 && ((unsigned char)typed_line[end - 1] & 0x80) != 0) {
+			end--;
+		}
+		typed_line[end] = '\0';
+	}
+}
+
 int
 client_call(const char *cmd, json_t *args, json_t **out)
 {
 	const char *path;
-	json_t *request =
-	    json_pack("{s:i, s:s, s:o*}", "v", AGATE_PROTOCOL_VERSION, "cmd", cmd, "args", args);
+	json_t *request = json_pack("{s:i, s:s, s:o*, s:s*}", "v", AGATE_PROTOCOL_VERSION, "cmd",
+	    cmd, "args", args, "line", typed_line[0] != '\0' ? typed_line : NULL);
 	*out = NULL;
 	if (request == NULL || args == NULL) {
 		fprintf(stderr, "agate: out of memory\n       Nothing was changed.\n");

@@ -79,6 +79,16 @@ cell_text(const struct cli_args *a, json_t *row, const struct column *c, char bu
 	return "";
 }
 
+void
+print_time(uint64_t when_s, char *out, size_t len)
+{
+	time_t when = (time_t)when_s;
+	struct tm tm;
+	if (localtime_r(&when, &tm) == NULL || strftime(out, len, "%Y-%m-%d %H:%M:%S", &tm) == 0) {
+		snprintf(out, len, "%llu", (unsigned long long)when_s);
+	}
+}
+
 static bool
 column_right(const struct column *c)
 {

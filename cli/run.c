@@ -31,13 +31,21 @@ cli_no_command(const char *noun, const char *verb)
 	fputs("'\n       Nothing was changed.\n       'help' lists the commands.\n", stderr);
 }
 
+/* "spare" of "spare add" */
+static bool
+cli_begins(const char *verb, const char *word)
+{
+	size_t len = strlen(word);
+	return strncmp(verb, word, len) == 0 && verb[len] == ' ';
+}
+
 int
 cli_help(const char *noun, const char *verb)
 {
 	int shown = 0;
 	for (const struct cli_verb *v = cli_verbs; v->noun != NULL; v++) {
 		if ((noun != NULL && strcmp(noun, v->noun) != 0) ||
-		    (verb != NULL && strcmp(verb, v->verb) != 0)) {
+		    (verb != NULL && strcmp(verb, v->verb) != 0 && !cli_begins(v->verb, verb))) {
 			continue;
 		}
 		printf("%s %s %s\n", v->noun, v->verb, v->synopsis);
@@ -57,11 +65,17 @@ cli_help(const char *noun, const char *verb)
 	return CLI_OK;
 }
 
+/* A verb may be two words: "spare add". */
 static const struct cli_verb *
-cli_find(const char *noun, const char *verb)
+cli_find(int argc, char **argv)
 {
+	char two[64] = "";
+	if (argc > 2) {
+		snprintf(two, sizeof(two), "%.20s %.20s", argv[1], argv[2]);
+	}
 	for (const struct cli_verb *v = cli_verbs; v->noun != NULL; v++) {
-		if (strcmp(v->noun, noun) == 0 && strcmp(v->verb, verb) == 0) {
+		if (strcmp(v->noun, argv[0]) == 0 &&
+		    (strcmp(v->verb, argv[1]) == 0 || strcmp(v->verb, two) == 0)) {
 			return v;
 		}
 	}
@@ -83,6 +97,9 @@ cli_set_flag(struct cli_args *a, char letter)
 	    {'y', offsetof(struct cli_args, yes)},
 	    {'r', offsetof(struct cli_args, recursive)},
 	    {'R', offsetof(struct cli_args, readonly)},
+	    {'s', offsetof(struct cli_args, stop)},
+	    {'t', offsetof(struct cli_args, temporary)},
+	    {'v', offsetof(struct cli_args, verbose)},
 	};
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		if (flags[i].letter == letter) {
@@ -175,22 +192,30 @@ cli_run_words(int argc, char **argv)
 		return CLI_OK;
 	}
 	if (strcmp(argv[0], "help") == 0) {
-		return cli_help(argc > 1 ? argv[1] : NULL, argc > 2 ? argv[2] : NULL);
+		char verb[64] = "";
+		for (int i = 2; i < argc && i < 4; i++) {
+			size_t len = strlen(verb);
+			snprintf(
+			    verb + len, sizeof(verb) - len, "%s%.20s", i > 2 ? " " : "", argv[i]);
+		}
+		return cli_help(argc > 1 ? argv[1] : NULL, argc > 2 ? verb : NULL);
 	}
 	if (argc == 1) {
 		/* a noun alone: what it offers */
 		cli_help(argv[0], NULL);
 		return CLI_USAGE;
 	}
-	const struct cli_verb *v = cli_find(argv[0], argv[1]);
+	const struct cli_verb *v = cli_find(argc, argv);
 	if (v == NULL) {
 		cli_no_command(argv[0], argv[1]);
 		return CLI_USAGE;
 	}
 	struct cli_args a = {0};
-	int status = cli_parse(v, argc - 2, argv + 2, &a);
+	int more = strchr(v->verb, ' ') != NULL ? 3 : 2;
+	int status = cli_parse(v, argc - more, argv + more, &a);
 	if (status != CLI_OK) {
 		return status < 0 ? CLI_OK : status;
 	}
+	client_set_line(argc, argv);
 	return v->run(v, &a);
 }

@@ -194,6 +194,12 @@ text_of(json_t *o, const char *key)
 	return s != NULL ? s : "";
 }
 
+static long long
+number_of(json_t *o, const char *key)
+{
+	return (long long)json_integer_value(json_object_get(o, key));
+}
+
 static void
 status_drives(json_t *drives, int indent)
 {
@@ -201,14 +207,59 @@ status_drives(json_t *drives, int indent)
 	json_t *d;
 	json_array_foreach(drives, i, d)
 	{
+		char since[32] = "";
+		if (number_of(d, "out_since") > 0) {
+			print_time((uint64_t)number_of(d, "out_since"), since, sizeof(since));
+		}
 		printf("%*s", indent, "");
 		print_padded(text_of(d, "path"), 44 - indent);
-		printf(" %-9s %6lld %6lld %6lld %8lld\n", text_of(d, "state"),
-		    (long long)json_integer_value(json_object_get(d, "read_errors")),
-		    (long long)json_integer_value(json_object_get(d, "write_errors")),
-		    (long long)json_integer_value(json_object_get(d, "cksum_errors")),
-		    (long long)json_integer_value(json_object_get(d, "repaired")));
+		printf(" %-9s %6lld %6lld %6lld %8lld", text_of(d, "state"),
+		    number_of(d, "read_errors"), number_of(d, "write_errors"),
+		    number_of(d, "cksum_errors"), number_of(d, "repaired"));
+		printf("%s%s%s%s\n", since[0] != '\0' ? "  since " : "", since,
+		    text_of(d, "note")[0] != '\0' ? "  " : "", text_of(d, "note"));
 	}
+}
+
+static void
+status_line(const char *lead, const char *text)
+{
+	if (text[0] != '\0') {
+		printf("%s", lead);
+		print_safe(text);
+		putchar('\n');
+	}
+}
+
+/* "scrub running, 42%, 1.20G of 3.00G verified at 800M/s, 00:02:11 to go" */
+static void
+status_scan(json_t *scan)
+{
+	const char *state = text_of(scan, "state"), *kind = text_of(scan, "kind");
+	char when[32], examined[32], total[32], rate[32];
+	if (strcmp(state, "never") == 0 || state[0] == '\0') {
+		return;
+	}
+	print_size((uint64_t)number_of(scan, "examined"), false, examined, sizeof(examined));
+	print_size((uint64_t)number_of(scan, "total"), false, total, sizeof(total));
+	print_size((uint64_t)number_of(scan, "bytes_per_s"), false, rate, sizeof(rate));
+	if (strcmp(state, "running") != 0 && strcmp(state, "paused") != 0) {
+		print_time((uint64_t)number_of(scan, "ended"), when, sizeof(when));
+		printf(
+		    "  scan: %s %s at %s: %lld blocks repaired, %lld that nothing could repair\n",
+		    kind, state, when, number_of(scan, "repaired"), number_of(scan, "errors"));
+		return;
+	}
+	printf(
+	    "  scan: %s %s, %lld%%, %s of %s looked at, %lld blocks repaired, %lld beyond repair",
+	    kind, state, number_of(scan, "percent"), examined, total, number_of(scan, "repaired"),
+	    number_of(scan, "errors"));
+	if (json_object_get(scan, "left_s") != NULL) {
+		long long left = number_of(scan, "left_s");
+		printf(", %s/s, %lld:%02lld:%02lld to go", rate, left / 3600, left / 60 % 60,
+		    left % 60);
+	}
+	putchar('\n');
 }
 
 static void
@@ -216,13 +267,10 @@ status_one(json_t *p)
 {
 	size_t i;
 	json_t *set;
-	const char *why = text_of(p, "why");
 	printf("  pool: %s\nhealth: %s\n", text_of(p, "name"), text_of(p, "health"));
-	if (why[0] != '\0') {
-		printf("   why: ");
-		print_safe(why);
-		putchar('\n');
-	}
+	status_line("   why: ", text_of(p, "why"));
+	status_line("action: ", text_of(p, "action"));
+	status_scan(json_object_get(p, "scan"));
 	printf("\n  %-42s %-9s %6s %6s %6s %8s\n", "NAME", "STATE", "READ", "WRITE", "CKSUM",
 	    "REPAIRED");
 	json_array_foreach(json_object_get(p, "sets"), i, set)
@@ -238,8 +286,7 @@ status_one(json_t *p)
 		puts("  spare");
 		status_drives(json_object_get(p, "spares"), 4);
 	}
-	printf("\nerrors: %lld blocks that nothing could repair\n",
-	    (long long)json_integer_value(json_object_get(p, "data_errors")));
+	printf("\nerrors: %lld blocks that nothing could repair\n", number_of(p, "data_errors"));
 	if (json_is_true(json_object_get(p, "log_in_pool"))) {
 		puts("  note: the intent log is on the pool's own drives");
 	}

@@ -192,6 +192,7 @@ judge_stale(const struct assembly *a, const struct probe *pr, struct vdev_drive 
 		log_warn("drive.stale path=%s set=%u column=%u from_txg=%llu", kb_path(pr->kb),
 		    d->set_index, d->column, (unsigned long long)from);
 		d->dirty_from = from;
+		d->in_pass = false;
 		d->ring_stale = d->role == DRIVE_ROLE_DATA;
 		d->dirty_to = MAX(d->dirty_to, MAX(newest, from));
 	}
@@ -335,7 +336,7 @@ vdev_assemble(
 		struct vdev_drive *d = &v.drives[i];
 
 		if (d->kb != NULL && d->state != DRIVE_STATE_ONLINE &&
-		    d->state != DRIVE_STATE_OFFLINE) {
+		    (d->state != DRIVE_STATE_OFFLINE || d->until_import)) {
 			vdev_drive_back(&v, d, v.committed_txg);
 		}
 	}

@@ -177,18 +177,17 @@ set_is_away(const struct pool *p, uint32_t set_index)
 	return away > raidz_tolerates(&set->cfg);
 }
 
-/* What a reader is told about an I/O error; a pool without enough drives notices at its next
- * commit. */
-static int
-read_error(struct pool *p, const struct bp *bp, int err)
+/* Is the block away with its drives? A pool without enough of them notices at its next commit. */
+static bool
+block_is_away(struct pool *p, const struct bp *bp)
 {
-	if (err != -EIO || bp_is_embedded(bp) || !set_is_away(p, bp_addr_set(&bp->addr[0]))) {
-		return err;
+	if (bp_is_embedded(bp) || !set_is_away(p, bp_addr_set(&bp->addr[0]))) {
+		return false;
 	}
 	if (!p->readonly && p->txgs != NULL) {
 		txg_want(p->txgs, txg_open(p->txgs));
 	}
-	return -ERR_SUSPENDED;
+	return true;
 }
 
 struct iobuf *
@@ -223,7 +222,10 @@ block_read(struct pool *p, const struct bp *bp, uint32_t flags, struct iobuf **o
 	if (err != 0) {
 		goto count;
 	}
-	err = read_error(p, bp, read_into(p, bp, &prop, &buf));
+	err = read_into(p, bp, &prop, &buf);
+	if (err == -EIO && block_is_away(p, bp)) {
+		return pool_suspended_error(p);
+	}
 	if (err != 0) {
 		goto count;
 	}
@@ -234,7 +236,7 @@ block_read(struct pool *p, const struct bp *bp, uint32_t flags, struct iobuf **o
 	*out = buf;
 	return 0;
 count:
-	if (err != -ENOMEM && err != -ERR_SUSPENDED) {
+	if (err != -ENOMEM) {
 		atomic_fetch_add(&p->data_errors, 1);
 		log_limited(LOG_ERROR, "read_failed pool=%s set=%u sector=%llu birth=%llu err=%s",
 		    p->name, bp_addr_set(&bp->addr[0]),

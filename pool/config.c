@@ -6,8 +6,6 @@
 #include "pool/label.h"
 #include "pool/pool_int.h"
 
-#define DRIVES_MAX 960u
-
 bool
 guid_equal(const struct guid *a, const struct guid *b)
 {
@@ -49,24 +47,40 @@ drive_encode(const struct vdev_drive *d, struct config_drive *out)
 	    .region_bytes = le64_of(d->region_bytes),
 	    .dirty_from = le64_of(d->dirty_from),
 	    .dirty_to = le64_of(d->dirty_to),
-	    .flags = le32_of(d->ring_stale ? CONFIG_DRIVE_RING_STALE : 0),
+	    .flags = le32_of((d->ring_stale ? CONFIG_DRIVE_RING_STALE : 0) |
+			     (d->in_pass ? CONFIG_DRIVE_IN_PASS : 0) |
+			     (d->until_import ? CONFIG_DRIVE_UNTIL_IMPORT : 0)),
 	};
 	memcpy(out->id, d->id, MIN(strlen(d->id), sizeof(out->id) - 1));
 	memcpy(out->path, d->path, MIN(strlen(d->path), sizeof(out->path) - 1));
+}
+
+/* Entries that were given up aren't on drives. */
+static uint32_t
+count_roles(const struct vdevs *v, enum drive_role first, enum drive_role last)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		count += v->drives[i].role >= first && v->drives[i].role <= last;
+	}
+	return count;
 }
 
 int
 config_encode(
     const struct vdevs *v, uint64_t config_txg, void *out, uint32_t cap, uint32_t *out_len)
 {
+	uint32_t drive_count = count_roles(v, DRIVE_ROLE_DATA, DRIVE_ROLE_SPARE);
 	uint64_t len = sizeof(struct config_header) +
 		       (uint64_t)v->set_count * sizeof(struct config_set) +
-		       (uint64_t)v->drive_count * sizeof(struct config_drive);
+		       (uint64_t)drive_count * sizeof(struct config_drive);
 	struct config_header h = {
 	    .magic = le64_of(CONFIG_MAGIC),
 	    .version = le32_of(POOL_FORMAT_VERSION),
 	    .set_count = le32_of(v->set_count),
-	    .drive_count = le32_of(v->drive_count),
+	    .drive_count = le32_of(drive_count),
+	    .log_sides = le32_of(count_roles(v, DRIVE_ROLE_LOG, DRIVE_ROLE_LOG)),
 	    .pool_guid = v->pool_guid,
 	    .log_guid = v->log_guid,
 	    .ring_guid = v->ring_guid,
@@ -79,15 +93,10 @@ config_encode(
 	    .feat_incompat = le64_of(v->feat_incompat),
 	};
 	uint8_t *to = out;
-	uint32_t sides = 0;
 
 	if (len > cap) {
 		return -ENOSPC;
 	}
-	for (uint32_t i = 0; i < v->drive_count; i++) {
-		sides += v->drives[i].role == DRIVE_ROLE_LOG;
-	}
-	h.log_sides = le32_of(sides);
 	memcpy(h.name, v->name, strlen(v->name));
 	memcpy(to, &h, sizeof(h));
 	to += sizeof(h);
@@ -97,11 +106,14 @@ config_encode(
 		set_encode(&v->sets[i], &set);
 		memcpy(to, &set, sizeof(set));
 	}
-	for (uint32_t i = 0; i < v->drive_count; i++, to += sizeof(struct config_drive)) {
+	for (uint32_t i = 0; i < v->drive_count; i++) {
 		struct config_drive d;
 
-		drive_encode(&v->drives[i], &d);
-		memcpy(to, &d, sizeof(d));
+		if (v->drives[i].role != 0) {
+			drive_encode(&v->drives[i], &d);
+			memcpy(to, &d, sizeof(d));
+			to += sizeof(d);
+		}
 	}
 	*out_len = (uint32_t)len;
 	return 0;
@@ -220,6 +232,8 @@ drive_decode(const struct config_drive *raw, const struct vdevs *v, struct vdev_
 	d->dirty_from = le64_get(raw->dirty_from);
 	d->dirty_to = le64_get(raw->dirty_to);
 	d->ring_stale = (le32_get(raw->flags) & CONFIG_DRIVE_RING_STALE) != 0;
+	d->in_pass = (le32_get(raw->flags) & CONFIG_DRIVE_IN_PASS) != 0;
+	d->until_import = (le32_get(raw->flags) & CONFIG_DRIVE_UNTIL_IMPORT) != 0;
 	if (text_decode(raw->id, sizeof(raw->id), d->id, sizeof(d->id)) != 0 ||
 	    text_decode(raw->path, sizeof(raw->path), d->path, sizeof(d->path)) != 0) {
 		return -ERR_CORRUPT;
@@ -284,7 +298,7 @@ header_decode(const void *bytes, uint32_t len, struct vdevs *v, uint32_t *out_si
 	v->feat_incompat = le64_get(h->feat_incompat);
 	*out_sides = le32_get(h->log_sides);
 	if (v->set_count == 0 || v->set_count > POOL_SETS_MAX || v->drive_count == 0 ||
-	    v->drive_count > DRIVES_MAX || v->config_txg == 0 || guid_is_zero(&v->pool_guid) ||
+	    v->drive_count > VDEV_DRIVES_MAX || v->config_txg == 0 || guid_is_zero(&v->pool_guid) ||
 	    v->ring_bytes < ILOG_REGION_BYTES_MIN || v->ring_bytes > (uint64_t)1 << 50 ||
 	    v->ring_bytes % SECTOR_BYTES != 0 || v->log_bytes % SECTOR_BYTES != 0 ||
 	    len != sizeof(*h) + v->set_count * sizeof(struct config_set) +
@@ -306,8 +320,8 @@ config_decode(const void *bytes, uint32_t len, struct vdevs *out)
 	if (err != 0) {
 		return err;
 	}
-	v.sets = mem_zalloc_array(v.set_count, sizeof(*v.sets));
-	v.drives = mem_zalloc_array(v.drive_count, sizeof(*v.drives));
+	v.sets = mem_zalloc_array(POOL_SETS_MAX, sizeof(*v.sets));
+	v.drives = mem_zalloc_array(VDEV_DRIVES_MAX, sizeof(*v.drives));
 	if (v.sets == NULL || v.drives == NULL) {
 		err = -ENOMEM;
 		goto fail;
@@ -327,6 +341,7 @@ config_decode(const void *bytes, uint32_t len, struct vdevs *out)
 	if (err != 0) {
 		goto fail;
 	}
+	v.pass_sum = vdev_pass_sum(&v);
 	*out = v;
 	return 0;
 fail:

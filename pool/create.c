@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "pool/event.h"
 #include "pool/heartbeat.h"
 #include "pool/label.h"
 #include "pool/pool_int.h"
@@ -84,6 +85,7 @@ pool_alloc(const char *host_name, uint64_t host_id)
 		return NULL;
 	}
 	mutex_init(&p->config_lock, RANK_POOL_CONFIG);
+	mutex_init(&p->spare_mu, RANK_POOL_SPARE);
 	mutex_init(&p->gang_lock, RANK_POOL_CACHE);
 	p->host_id = host_id;
 	(void)snprintf(
@@ -119,6 +121,11 @@ pool_create(const struct pool_create_spec *spec, struct pool **out, char *out_wh
 	}
 	err = vdev_layout(spec, &p->v, out_why, why_len);
 	if (err != 0) {
+		goto free_pool;
+	}
+	err = events_open(&p->v.events);
+	if (err != 0) {
+		vdev_free(&p->v, false);
 		goto free_pool;
 	}
 	(void)snprintf(p->name, sizeof(p->name), "%s", spec->name);

@@ -13,16 +13,18 @@
  */
 #include <stdio.h>
 
+#include "pool/drive.h"
+#include "pool/event.h"
 #include "pool/label.h"
 #include "pool/pool_int.h"
 #include "pool/pool_log.h"
 #include "pool/scan.h"
 
-static struct vdev_drive *
-member(struct pool *p, const struct guid *guid)
+struct vdev_drive *
+drive_member(struct pool *p, const struct guid *guid)
 {
 	for (uint32_t i = 0; i < p->v.drive_count; i++) {
-		if (guid_equal(&p->v.drives[i].guid, guid)) {
+		if (p->v.drives[i].role != 0 && guid_equal(&p->v.drives[i].guid, guid)) {
 			return &p->v.drives[i];
 		}
 	}
@@ -51,8 +53,11 @@ let_go(struct pool *p, struct vdev_drive *m)
 static int
 may_return(const struct pool *p, const struct vdev_drive *m, const struct probe *pr)
 {
-	if (!guid_equal(&pr->id.pool_guid, &p->v.pool_guid) || m == NULL ||
-	    m->role != pr->id.role || m->region_bytes != pr->region_bytes) {
+	bool ours = guid_equal(&pr->id.pool_guid, &p->v.pool_guid);
+
+	/* a spare that waits is nobody's by its label */
+	if (m == NULL || m->role != pr->id.role || m->region_bytes != pr->region_bytes ||
+	    (!ours && !(m->role == DRIVE_ROLE_SPARE && guid_is_zero(&pr->id.pool_guid)))) {
 		return -ENOENT;
 	}
 	/* the ring holds its sides' descriptors for a whole epoch: one that has vanished comes back
@@ -74,7 +79,7 @@ pool_drive_return(struct pool *p, struct kb_drive *d)
 		return err;
 	}
 	mutex_lock(&p->config_lock);
-	m = member(p, &pr.id.drive_guid);
+	m = drive_member(p, &pr.id.drive_guid);
 	err = may_return(p, m, &pr);
 	if (err == 0) {
 		let_go(p, m);
@@ -88,64 +93,18 @@ pool_drive_return(struct pool *p, struct kb_drive *d)
 			atomic_store(&p->verify_txg, true);
 			atomic_store(&p->config_dirty, true);
 		}
+		if (m->role == DRIVE_ROLE_SPARE) {
+			m->state = DRIVE_STATE_ONLINE;
+		}
+		(void)snprintf(m->path, sizeof(m->path), "%s", kb_path(d));
+		(void)snprintf(m->id, sizeof(m->id), "%s", kb_id(d));
 		log_notice("drive.back pool=%s path=%s set=%u column=%u dirty_from=%llu", p->name,
 		    m->path, m->set_index, m->column, (unsigned long long)m->dirty_from);
+		events_add(p->v.events, POOL_EVENT_INFO, "drive.back", "%s is there again%s",
+		    m->path, m->dirty_from != 0 ? " and is being brought up to date" : "");
 	}
 	mutex_unlock(&p->config_lock);
 	probe_free(&pr);
-	scan_poke(p);
-	return err;
-}
-
-int
-pool_drive_offline(struct pool *p, const struct guid *drive)
-{
-	struct vdev_drive *m;
-	int err = 0;
-
-	mutex_lock(&p->config_lock);
-	m = member(p, drive);
-	if (m == NULL) {
-		err = -ENOENT;
-	} else if (m->role != DRIVE_ROLE_DATA) {
-		err = -EINVAL;
-	} else if (p->suspended) {
-		err = -ERR_SUSPENDED;
-	} else if (m->state == DRIVE_STATE_ONLINE &&
-		   vdev_lacking(&p->v, m->set_index) - (m->dirty_from != 0) >=
-		       raidz_tolerates(&p->v.sets[m->set_index].cfg)) {
-		err = -EBUSY;
-	}
-	if (err == 0 && m->state != DRIVE_STATE_OFFLINE) {
-		vdev_drive_out(&p->v, m, DRIVE_STATE_OFFLINE, p->v.committed_txg + 1);
-		err = log_membership_write(p);
-	}
-	mutex_unlock(&p->config_lock);
-	return err;
-}
-
-int
-pool_drive_online(struct pool *p, const struct guid *drive)
-{
-	struct vdev_drive *m;
-	int err = 0;
-
-	mutex_lock(&p->config_lock);
-	m = member(p, drive);
-	if (m == NULL) {
-		err = -ENOENT;
-	} else if (m->role != DRIVE_ROLE_DATA) {
-		err = -EINVAL;
-	} else if (m->kb == NULL || kb_is_gone(m->kb)) {
-		err = -ENODEV;
-	}
-	if (err == 0 && m->state != DRIVE_STATE_ONLINE) {
-		vdev_drive_back(&p->v, m, p->v.committed_txg + 1);
-		atomic_store(&p->drive_returned, true);
-		atomic_store(&p->verify_txg, true);
-		err = log_membership_write(p);
-	}
-	mutex_unlock(&p->config_lock);
 	scan_poke(p);
 	return err;
 }
@@ -201,8 +160,8 @@ may_replace(
 }
 
 /* Nothing of an earlier pool may be on it, least of all labels. */
-static int
-wipe(struct kb_drive *d, const struct guid *guid, uint64_t region_bytes)
+int
+drive_wipe(struct kb_drive *d, const struct guid *guid, uint64_t region_bytes)
 {
 	struct iobuf *zero;
 	int err = iobuf_alloc(LABEL_BYTES, ARENA_REPAIR, &zero);
@@ -230,6 +189,7 @@ replace_locked(struct pool *p, struct vdev_drive *m, struct kb_drive *d, const s
 	m->returned_ns = rt_now_ns();
 	m->dirty_from = 1;
 	m->dirty_to = UINT64_MAX;
+	m->in_pass = false;
 	m->ring_stale = true;
 	m->read_errors = m->write_errors = m->cksum_errors = m->repaired = 0;
 	(void)snprintf(m->id, sizeof(m->id), "%s", kb_id(d));
@@ -256,10 +216,10 @@ pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_
 	}
 	rt_random_bytes(&guid, sizeof(guid));
 	mutex_lock(&p->config_lock);
-	m = member(p, old);
+	m = drive_member(p, old);
 	err = may_replace(p, m, region_bytes, out_why, why_len);
 	if (err == 0) {
-		err = wipe(new_drive, &guid, region_bytes);
+		err = drive_wipe(new_drive, &guid, region_bytes);
 		if (err != 0) {
 			(void)snprintf(out_why, why_len, "%s can't be written: %s",
 			    kb_path(new_drive), err_str(err));
@@ -268,6 +228,8 @@ pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_
 	if (err == 0) {
 		log_notice("drive.replace pool=%s old=%s new=%s set=%u column=%u", p->name, m->path,
 		    kb_path(new_drive), m->set_index, m->column);
+		events_add(p->v.events, POOL_EVENT_INFO, "drive.replaced",
+		    "%s takes the place of %s", kb_path(new_drive), m->path);
 		err = replace_locked(p, m, new_drive, &guid, region_bytes);
 		if (err != 0) {
 			/* it is the pool's all the same: the configuration goes out with the next

@@ -52,6 +52,7 @@ heartbeat_main(void *arg)
 			break;
 		}
 		beat(h->p);
+		pool_drives_look(h->p);
 		spare_look(h->p);
 	}
 	wg_done(&h->done);

@@ -12,6 +12,7 @@
  */
 #include <stdio.h>
 
+#include "pool/event.h"
 #include "pool/heartbeat.h"
 #include "pool/label.h"
 #include "pool/pool_int.h"
@@ -167,13 +168,14 @@ settle(struct pool *p)
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		struct vdev_drive *d = &v->drives[i];
 
-		if (d->kb == NULL && d->role != DRIVE_ROLE_SPARE &&
+		if (d->kb == NULL && (d->role == DRIVE_ROLE_DATA || d->role == DRIVE_ROLE_LOG) &&
 		    d->state == DRIVE_STATE_ONLINE) {
 			vdev_drive_out(v, d, DRIVE_STATE_REMOVED, v->committed_txg + 1);
 		}
 		/* out before this import already: the time until a spare is used begins anew */
 		if (d->kb == NULL && d->role == DRIVE_ROLE_DATA && d->out_ns == 0) {
 			d->out_ns = rt_now_ns();
+			d->out_wall_s = rt_wall_ns() / NSEC_PER_SEC;
 		}
 	}
 	err = vdev_write_labels(v, vdev_next_config(v));
@@ -215,6 +217,7 @@ take_up(const struct pool_import_spec *spec, struct pool *p, struct pool_import_
 	if (err != 0 || p->readonly) {
 		return err;
 	}
+	scan_take_up(p);
 	err = settle(p);
 	if (err == 0) {
 		err = pool_start_fibers(p);
@@ -247,7 +250,10 @@ pool_import(
 	p->readonly = spec->readonly;
 	err = vdev_assemble(spec, &p->v, result);
 	if (err == 0) {
-		err = vdev_claim(&p->v, spec->readonly, result->why, sizeof(result->why));
+		err = events_open(&p->v.events);
+		if (err == 0) {
+			err = vdev_claim(&p->v, spec->readonly, result->why, sizeof(result->why));
+		}
 		if (err == 0) {
 			err = take_up(spec, p, result);
 		}

@@ -69,7 +69,7 @@ log_reserve(struct pool_tx *tx, const struct pool_need *need)
 			return 0; /* without the ring, then */
 		}
 		if (atomic_load(&p->suspended) || atomic_load(&p->closing)) {
-			return -ERR_SUSPENDED;
+			return pool_suspended_error(p);
 		}
 	}
 }

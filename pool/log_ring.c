@@ -14,7 +14,9 @@
  * A side that is lost is made durable as out (labels, then the last uberblock again with the new
  * config_txg) before the ring acknowledges anything without it.
  */
+#include "pool/event.h"
 #include "pool/pool_log.h"
+#include "pool/scan.h"
 
 #define SIDE_LOST_TRIES 3u
 
@@ -94,10 +96,12 @@ log_membership_write(struct pool *p)
 		if (err == 0 && le64_get(p->ub.txg) != 0) {
 			*ub = p->ub;
 			ub->config_txg = le64_of(p->v.config_txg);
+			scan_fill_uber(p, ub);
 			err = uber_write(&p->v, ub, &changed);
 		}
 		if (err == 0) {
 			p->ub.config_txg = le64_of(p->v.config_txg);
+			p->ub.scan = ub->scan;
 		}
 	}
 	mem_free(ub);
@@ -207,6 +211,12 @@ log_note_failed(struct pool *p)
 {
 	if (!atomic_exchange(&p->log->failed, true)) {
 		log_error("log_failed pool=%s in_pool=%d", p->name, p->log->in_pool);
+		events_add(p->v.events, POOL_EVENT_WARNING, "log.failed", "%s",
+		    p->log->in_pool ? "the intent log on the pool's own drives has failed: commits "
+				      "wait for whole "
+				      "transaction groups"
+				    : "the log drives have failed: the pool's own drives take over "
+				      "the intent log");
 		txg_want(p->txgs, txg_open(p->txgs));
 	}
 }

@@ -136,6 +136,12 @@ check_twice(const struct pool_create_spec *spec, char *why, size_t why_len)
 }
 
 int
+plan_check_spare(struct kb_drive *d, char *why, size_t why_len)
+{
+	return check_drive(d, SPARE_DRIVE_BYTES_MIN, "spare", why, why_len);
+}
+
+int
 plan_check(const struct pool_create_spec *spec, char *why, size_t why_len)
 {
 	int err = plan_check_name(spec->name, why, why_len);
@@ -155,7 +161,7 @@ plan_check(const struct pool_create_spec *spec, char *why, size_t why_len)
 		err = check_log(spec, why, why_len);
 	}
 	for (uint32_t i = 0; err == 0 && i < spec->spare_count; i++) {
-		err = check_drive(spec->spares[i], SPARE_DRIVE_BYTES_MIN, "spare", why, why_len);
+		err = plan_check_spare(spec->spares[i], why, why_len);
 	}
 	return err != 0 ? err : check_twice(spec, why, why_len);
 }

@@ -141,6 +141,8 @@ const char *pool_name(const struct pool *p);
 struct guid pool_guid(const struct pool *p);
 bool pool_is_readonly(const struct pool *p);
 bool pool_is_suspended(const struct pool *p);
+/* Suspended, requests get -ERR_SUSPENDED: their clients wait and try again. With fail_now they get -EIO at once. */
+void pool_set_failmode(struct pool *p, bool fail_now);
 /* Everything acknowledged or applied so far is in a committed root when this returns. */
 int pool_sync(struct pool *p) WARN_UNUSED MAY_PARK;
 
@@ -152,6 +154,10 @@ struct pool_drive_status {
 	enum drive_state state;
 	bool present;
 	bool stale;
+	bool resilvering;   /* the resilver that runs fills it */
+	bool claimed;       /* a spare that another pool has taken, when last looked at */
+	bool until_import;  /* offline until the next import only */
+	uint64_t out_since; /* seconds since 1970; 0: it isn't out */
 	uint64_t read_errors, write_errors, cksum_errors, repaired;
 };
 struct pool_status {
@@ -180,10 +186,20 @@ void pool_status_free(struct pool_status *s);
  * -ENOENT no member of this pool; -EBUSY the member is there and well; -EROFS; errors of reading the drive. May park.
  */
 int pool_drive_return(struct pool *p, struct kb_drive *d) WARN_UNUSED MAY_PARK;
-/* Out by the administrator's wish, until pool_drive_online; durable on return. Data drives. -ENOENT; -EBUSY the pool needs it; -EINVAL not a
- * data drive; -ERR_SUSPENDED. online: also -ENODEV it isn't there. */
-int pool_drive_offline(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_PARK;
+/* Out by the administrator's wish, until pool_drive_online or (until_import) the next import; durable on return. Data drives. -ENOENT; -EBUSY the
+ * pool needs it; -EINVAL not a data drive; -ERR_SUSPENDED. online: also -ENODEV it isn't there. */
+int pool_drive_offline(struct pool *p, const struct guid *drive, bool until_import) WARN_UNUSED MAY_PARK;
 int pool_drive_online(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_PARK;
+/* Forgets a drive's errors (drive NULL: those of all), and takes back what was faulted by them and is there. -ENOENT; errors of online. */
+int pool_drive_clear(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_PARK;
+/* Asks every drive whether it is still there: one that has vanished is out when this returns, though nobody wrote to it, if its set can do
+ * without it. By itself every few seconds; call it when the machine has lost a drive. */
+void pool_drives_look(struct pool *p) MAY_PARK;
+
+/* A spare more, shared with whoever lists it; the pool owns d when this is 0. -EINVAL with why (too small, listed already); -ENOSPC;
+ * -ERR_SUSPENDED. remove: d's entry goes, its label stays for other pools that list it. -ENOENT; -EINVAL no spare; -EBUSY it is being used. */
+int pool_spare_add(struct pool *p, struct kb_drive *d, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;
+int pool_spare_remove(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_PARK;
 
 /*
  * pool_drive_replace - new_drive takes the place of a member (there, gone or out): labels are written, its column is stale until the resilver, which
@@ -205,9 +221,23 @@ struct pool_scan_status {
 	uint64_t examined_bytes, total_bytes; /* raw; total: in use now */
 	uint64_t repaired, errors;            /* blocks */
 	uint64_t started, ended;              /* seconds since 1970 */
-	uint32_t percent;                     /* of the segments */
+	uint32_t percent;                     /* of the segments; never goes back */
+	uint64_t left_s;                      /* until it ends, at the pace so far; UINT64_MAX = can't be told yet */
+	uint64_t bytes_per_s;                 /* raw, since it began or went on; 0 = can't be told yet */
 };
 void pool_get_scan(struct pool *p, struct pool_scan_status *out);
+
+/* ---- what happened ---- */
+enum pool_event_level { POOL_EVENT_INFO, POOL_EVENT_WARNING, POOL_EVENT_ERROR };
+struct pool_event {
+	uint64_t seq;  /* 1, 2, ... since the pool was taken up */
+	uint64_t time; /* seconds since 1970 */
+	enum pool_event_level level;
+	char name[32]; /* "drive.out" */
+	char text[216]; /* one sentence */
+};
+/* The events behind `after`, oldest first; only the newest 256 are kept. How many were stored. Never waits. */
+uint32_t pool_events_get(struct pool *p, uint64_t after, struct pool_event *out, uint32_t max);
 
 /* Walks everything reachable from the root and compares with the space maps. problem() gets one sentence each.
  * out_count: problems found. On a pool in use it checks the last committed root. May park, long. */

@@ -118,6 +118,8 @@ struct config_drive {
 	uint8_t path[256];        /* 0x100 where it was last seen; for people */
 };
 #define CONFIG_DRIVE_RING_STALE 1u /* was out in this epoch of the in-pool ring: no side of its replay */
+#define CONFIG_DRIVE_IN_PASS 2u      /* the resilver that scan_phys tells of fills it */
+#define CONFIG_DRIVE_UNTIL_IMPORT 4u /* OFFLINE until the next import only */
 STATIC_ASSERT(sizeof(struct config_drive) == 0x200);
 STATIC_ASSERT(offsetof(struct config_drive, id) == 0x80);
 

@@ -21,6 +21,7 @@ struct scan;      /* scan.c */
 struct pool {
 	struct vdevs v;            /* membership changes under config_lock */
 	struct mutex config_lock;
+	struct mutex spare_mu;     /* before config_lock; see spare.c */
 	struct uberblock ub;       /* last committed; sync fiber writes, under config_lock */
 	struct space *space;
 	struct cache *cache;
@@ -39,6 +40,7 @@ struct pool {
 	struct mutex gang_lock;    /* one gang is read at a time: it takes several buffers of a reserve */
 	bool readonly;
 	atomic_bool suspended;     /* nothing commits until drives return; block.c and sync.c */
+	atomic_bool fail_now;      /* while suspended requests get -EIO, not -ERR_SUSPENDED: failmode */
 	atomic_bool closing;       /* give up what waits for drives */
 	atomic_bool verify_txg;    /* drives came back while a txg was written: space_verify_txg before its uberblock */
 	atomic_bool txg_lost;      /* blocks of the syncing txg are gone: only an import goes on, from the last root */
@@ -60,6 +62,13 @@ int pool_start_fibers(struct pool *p) WARN_UNUSED MAY_PARK;
 int pool_engine_create(struct pool *p) WARN_UNUSED MAY_PARK; /* fresh pool: MOS, pool_phys, segment objects, root dataset; commits the first txg */
 int pool_engine_open(struct pool *p) WARN_UNUSED MAY_PARK;   /* from p->ub: reads MOS, space, datasets; -EIO, -ERR_CKSUM, -ERR_CORRUPT: the caller tries an older root */
 int pool_engine_close(struct pool *p, bool clean) MAY_PARK;  /* syncs, marks clean when asked, stops fibers, frees everything but v */
+
+/* What requests of a suspended pool get. */
+static inline int
+pool_suspended_error(const struct pool *p)
+{
+	return atomic_load(&p->fail_now) ? -EIO : -ERR_SUSPENDED;
+}
 
 /* Zeroed memory past the point where an operation may fail: waits for it. May park. */
 void *pool_must_alloc(size_t len) MAY_PARK;

@@ -6,41 +6,26 @@
  * Progress is one number, the next segment. It is in every uberblock, the heartbeat's too, so that
  * an import goes on there. A segment is done again when the power went in the middle of it.
  *
- * A resilver looks at blocks born in the dirty range of a stale drive of their set. Whose turn it
- * is (drives and ranges) is hashed into dirty_sum; when that changes, a running resilver begins
- * again. At the end the drives that every block could be written to are clean, in the labels before
- * anything relies on it. Blocks of the map log have no checksum in their records; they are taken
- * from the chain.
+ * A resilver looks at blocks born in the dirty range of a drive that it fills. It fills those that
+ * were stale when it began (in_pass, durable in the configuration); drives that become stale
+ * meanwhile have to wait for the next one, so that its progress never goes back. One of its drives
+ * that fails leaves it. At the end the drives that every block could be written to are clean, in
+ * the labels before anything relies on it. Which drives and ranges an uberblock's progress is about
+ * is hashed into dirty_sum; an import whose configuration says otherwise begins again. Blocks of
+ * the map log have no checksum in their records; they are taken from the chain.
  *
  * States: NEVER/DONE/CANCELLED -> RUNNING by pool_scan or a stale drive (scan_poke); RUNNING <->
  * PAUSED by pool_scan; RUNNING -> DONE at the end, -> CANCELLED by pool_scan. Only the fiber
  * advances `next`.
  */
-#include "pool/scan.h"
+#include "pool/event.h"
 #include "pool/label.h"
-#include "pool/pool_int.h"
 #include "pool/pool_log.h"
+#include "pool/scan_int.h"
 #include "pool/space_int.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #define RETRY_NS NSEC_PER_SEC
-
-struct progress {
-	enum scan_kind kind;
-	enum scan_state state;
-	uint64_t next, examined, repaired, errors, unreached, started, ended, dirty_sum;
-};
-
-struct scan {
-	struct pool *p;
-	struct mutex mu;
-	struct cond wake;
-	struct progress at;     /* mu */
-	bool open, poked, stop; /* mu */
-	struct waitgroup done;
-};
+#define TRY_AGAIN_NS (60 * NSEC_PER_SEC) /* drives that couldn't be given everything */
 
 /* ---- who is stale ---- */
 
@@ -51,31 +36,14 @@ is_stale(const struct vdev_drive *d)
 	       d->dirty_from != 0;
 }
 
-/* 0: nobody. Under config_lock. */
-static uint64_t
-dirty_sum(const struct vdevs *v)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < v->drive_count; i++) {
-		const struct vdev_drive *d = &v->drives[i];
-
-		if (is_stale(d)) {
-			sum = XXH3_64bits_withSeed(&d->guid, sizeof(d->guid), sum ^ d->dirty_from);
-			sum = (sum ^ d->dirty_to) | 1;
-		}
-	}
-	return sum;
-}
-
-/* Does a stale drive of this set lack blocks born then? */
+/* Does a drive of this set that is being filled lack blocks born then? */
 static bool
 is_lacking(const struct vdevs *v, uint32_t set, uint64_t birth)
 {
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		const struct vdev_drive *d = &v->drives[i];
 
-		if (is_stale(d) && d->set_index == set && d->dirty_from <= birth &&
+		if (d->in_pass && is_stale(d) && d->set_index == set && d->dirty_from <= birth &&
 		    birth <= d->dirty_to) {
 			return true;
 		}
@@ -83,25 +51,77 @@ is_lacking(const struct vdevs *v, uint32_t set, uint64_t birth)
 	return false;
 }
 
+/* Columns of a set that are being filled, as a mask. */
+static uint32_t
+columns_filled(const struct vdevs *v, uint32_t set)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		const struct vdev_drive *d = &v->drives[i];
+
+		if (d->in_pass && is_stale(d) && d->set_index == set) {
+			mask |= 1u << d->column;
+		}
+	}
+	return mask;
+}
+
 /* ---- what is to be done ---- */
+
+/* Everybody who is stale now. Under config_lock. */
+static void
+resilver_begin(struct scan *sc)
+{
+	struct vdevs *v = &sc->p->v;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		v->drives[i].in_pass = is_stale(&v->drives[i]);
+		count += v->drives[i].in_pass;
+	}
+	mutex_lock(&sc->mu);
+	sc->at = (struct progress){
+	    .kind = SCAN_RESILVER,
+	    .state = SCAN_RUNNING,
+	    .started = rt_wall_ns() / NSEC_PER_SEC,
+	};
+	mutex_unlock(&sc->mu);
+	log_notice("resilver.begin pool=%s drives=%u", sc->p->name, count);
+	events_add(v->events, POOL_EVENT_INFO, "resilver.begin",
+	    "%u drive%s being brought up to date", count, count == 1 ? " is" : "s are");
+	if (log_membership_write(sc->p) != 0) {
+		atomic_store(
+		    &sc->p->config_dirty, true); /* until it is durable, an import begins anew */
+	}
+}
 
 /* A resilver when somebody is stale; else what was running. Under config_lock. True: go on. */
 static bool
 choose(struct scan *sc)
 {
-	uint64_t sum = dirty_sum(&sc->p->v);
-	bool run;
+	const struct vdevs *v = &sc->p->v;
+	uint32_t stale = 0, filled = 0;
+	bool begin, run;
 
-	mutex_lock(&sc->mu);
-	if (sum != 0 && (sc->at.kind != SCAN_RESILVER || sc->at.dirty_sum != sum)) {
-		sc->at = (struct progress){
-		    .kind = SCAN_RESILVER,
-		    .state = SCAN_RUNNING,
-		    .started = rt_wall_ns() / NSEC_PER_SEC,
-		    .dirty_sum = sum,
-		};
-		log_notice("resilver.begin pool=%s", sc->p->name);
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		stale += is_stale(&v->drives[i]);
+		filled += is_stale(&v->drives[i]) && v->drives[i].in_pass;
 	}
+	mutex_lock(&sc->mu);
+	begin = sc->open && !sc->stop && stale > 0 &&
+		(sc->at.kind != SCAN_RESILVER || !progress_is_active(&sc->at) || filled == 0);
+	if (!begin && sc->at.kind == SCAN_RESILVER && progress_is_active(&sc->at) && stale == 0 &&
+	    sc->open) {
+		/* its drives have gone: there is nobody left to be filled */
+		sc->at.state = SCAN_CANCELLED;
+		sc->at.ended = rt_wall_ns() / NSEC_PER_SEC;
+	}
+	mutex_unlock(&sc->mu);
+	if (begin) {
+		resilver_begin(sc);
+	}
+	mutex_lock(&sc->mu);
 	run = sc->open && !sc->stop && sc->at.state == SCAN_RUNNING;
 	mutex_unlock(&sc->mu);
 	return run;
@@ -137,16 +157,22 @@ is_whole(struct pool *p, uint32_t set)
 static void
 note_block(struct scan *sc, uint32_t set, uint32_t asize, int err, const struct raidz_report *r)
 {
+	uint32_t unwritten = r->unwritten;
+
 	if (err == -ERR_CKSUM && !is_whole(sc->p, set)) {
 		err = -EIO;
 	}
+	if (sc->at.kind == SCAN_RESILVER) {
+		unwritten &= columns_filled(&sc->p->v, set); /* others aren't judged by this pass */
+	}
 	mutex_lock(&sc->mu);
 	sc->at.examined += asize;
+	pace_block(sc, asize);
 	sc->at.repaired += r->cksum_bad != 0 && r->rewritten != 0;
 	sc->at.errors += err == -ERR_CKSUM;
 	/* what nothing verifies no drive can be given; what couldn't be read or written now may be
 	 * later */
-	sc->at.unreached += (err != 0 && err != -ERR_CKSUM) || (err == 0 && r->unwritten != 0);
+	sc->at.unreached += (err != 0 && err != -ERR_CKSUM) || (err == 0 && unwritten != 0);
 	mutex_unlock(&sc->mu);
 	if (err == -ERR_CKSUM) {
 		atomic_fetch_add(&sc->p->data_errors, 1);
@@ -249,14 +275,19 @@ settle_drives(struct scan *sc, const struct progress *at)
 	struct pool *p = sc->p;
 	bool changed = false;
 
-	if (at->kind != SCAN_RESILVER || at->unreached > 0 || dirty_sum(&p->v) != at->dirty_sum) {
+	if (at->kind != SCAN_RESILVER) {
 		return;
 	}
 	for (uint32_t i = 0; i < p->v.drive_count; i++) {
-		if (is_stale(&p->v.drives[i])) {
-			vdev_drive_clean(&p->v, &p->v.drives[i]);
+		struct vdev_drive *d = &p->v.drives[i];
+
+		if (is_stale(d) && d->in_pass && at->unreached == 0) {
+			vdev_drive_clean(&p->v, d);
+			events_add(p->v.events, POOL_EVENT_INFO, "drive.whole",
+			    "%s has everything again", d->path);
 			changed = true;
 		}
+		d->in_pass = false;
 	}
 	if (changed && log_membership_write(p) != 0) {
 		/* the next commit tries again; until then an import resilvers once more */
@@ -274,6 +305,7 @@ finish(struct scan *sc)
 	mutex_lock(&sc->mu);
 	sc->at.state = SCAN_DONE;
 	sc->at.ended = rt_wall_ns() / NSEC_PER_SEC;
+	sc->poked |= sc->at.unreached == 0; /* somebody may have become stale meanwhile */
 	at = sc->at;
 	mutex_unlock(&sc->mu);
 	settle_drives(sc, &at);
@@ -281,6 +313,11 @@ finish(struct scan *sc)
 	log_notice("scan.end pool=%s kind=%s repaired=%llu errors=%llu unreached=%llu", p->name,
 	    at.kind == SCAN_SCRUB ? "scrub" : "resilver", (unsigned long long)at.repaired,
 	    (unsigned long long)at.errors, (unsigned long long)at.unreached);
+	events_add(p->v.events, at.errors + at.unreached > 0 ? POOL_EVENT_WARNING : POOL_EVENT_INFO,
+	    at.kind == SCAN_SCRUB ? "scrub.end" : "resilver.end",
+	    "%llu blocks repaired, %llu that nothing could repair, %llu that could not be reached",
+	    (unsigned long long)at.repaired, (unsigned long long)at.errors,
+	    (unsigned long long)at.unreached);
 }
 
 /* Blocks of the dirty range are in the maps when the last txg of it is committed. */
@@ -293,10 +330,89 @@ range_is_committed(struct pool *p)
 	for (uint32_t i = 0; i < p->v.drive_count; i++) {
 		const struct vdev_drive *d = &p->v.drives[i];
 
-		ok = ok && (!is_stale(d) || d->dirty_to <= p->v.committed_txg);
+		ok = ok && (!is_stale(d) || !d->in_pass || d->dirty_to <= p->v.committed_txg);
 	}
 	mutex_unlock(&p->config_lock);
 	return ok;
+}
+
+/* ---- how much there is to do ---- */
+
+/* Sectors of a segment that a resilver must look at. */
+static uint64_t
+work_of(struct scan *sc, struct space_seg *seg)
+{
+	struct pool *p = sc->p;
+	struct rec_list image = {0};
+	uint64_t token = space_read_enter(p->space);
+	uint64_t work = 0;
+	int err = seg_image_now(p->space, seg, &image);
+
+	for (uint32_t i = 0; err == 0 && i < image.count; i++) {
+		if (is_lacking(&p->v, seg->set, image.items[i].birth)) {
+			work += image.items[i].asize;
+		}
+	}
+	space_read_exit(p->space, token);
+	rec_list_free(&image);
+	return err == 0 ? work : MAX((uint64_t)seg->used, 1u);
+}
+
+/* Does every drive that is being filled lack everything? Then the maps needn't be read twice. */
+static bool
+lacks_all(struct pool *p)
+{
+	bool all = true;
+
+	mutex_lock(&p->config_lock);
+	for (uint32_t i = 0; i < p->v.drive_count; i++) {
+		const struct vdev_drive *d = &p->v.drives[i];
+
+		all = all && (!is_stale(d) || !d->in_pass || d->dirty_from <= 1);
+	}
+	mutex_unlock(&p->config_lock);
+	return all;
+}
+
+/* What is left to do from segment `next` on. A resilver does not go to segments without work: what
+ * is written from now on reaches the drives anyway. */
+static void
+measure(struct scan *sc, uint64_t next, enum scan_kind kind)
+{
+	struct space *s = sc->p->space;
+	uint64_t *work = mem_zalloc_array(s->seg_count, sizeof(*work));
+	bool all = kind == SCAN_SCRUB || lacks_all(sc->p);
+
+	for (uint64_t i = next; work != NULL && i < s->seg_count; i++) {
+		struct space_seg *seg = s->segs_all[i];
+
+		if (seg->used != 0) {
+			work[i] = all ? (uint64_t)seg->used : work_of(sc, seg);
+		}
+		fiber_maybe_yield();
+		if (is_cut_short(sc)) {
+			break;
+		}
+	}
+	pace_begin(sc, work, next);
+}
+
+static bool
+has_work(struct scan *sc, uint64_t index, enum scan_kind kind)
+{
+	return kind == SCAN_SCRUB || sc->pace.work == NULL || sc->pace.work[index] != 0 ||
+	       BUGGIFY("pool-scan-all");
+}
+
+static int
+step(struct scan *sc, uint64_t next, enum scan_kind kind)
+{
+	struct space *s = sc->p->space;
+
+	if (next == s->seg_count) {
+		return scan_chain(sc);
+	}
+	return has_work(sc, next, kind) ? scan_segment(sc, s->segs_all[next], kind) : 0;
 }
 
 static void
@@ -305,6 +421,7 @@ run(struct scan *sc)
 	struct space *s = sc->p->space;
 	enum scan_kind kind;
 	uint64_t next;
+	bool measured = false;
 
 	while (goes_on(sc, &next, &kind)) {
 		int err;
@@ -313,29 +430,34 @@ run(struct scan *sc)
 			fiber_sleep(RETRY_NS);
 			continue;
 		}
+		if (!measured) {
+			measure(sc, next, kind);
+			measured = true;
+		}
 		if (next > s->seg_count) {
 			finish(sc);
-			return;
+			break;
 		}
-		err = next < s->seg_count ? scan_segment(sc, s->segs_all[next], kind)
-					  : scan_chain(sc);
+		err = step(sc, next, kind);
 		if (err == -ECANCELED) {
-			return;
+			break;
 		}
 		if (err != 0 || sc->p->suspended) {
 			fiber_sleep(RETRY_NS);
 			continue;
 		}
 		mutex_lock(&sc->mu);
-		/* a drive's return may have begun it anew meanwhile */
+		/* stopped and begun anew meanwhile? */
 		if (sc->at.next == next && sc->at.kind == kind) {
 			sc->at.next++;
+			pace_segment(sc, next);
 		}
 		mutex_unlock(&sc->mu);
 	}
+	pace_end(sc);
 }
 
-static void
+void
 scan_main(void *arg)
 {
 	struct scan *sc = arg;
@@ -351,201 +473,20 @@ scan_main(void *arg)
 			run(sc);
 		}
 		mutex_lock(&sc->mu);
-		/* scan_poke and scan_stop end this wait */
+		/* scan_poke and scan_stop end this wait; a resilver that couldn't reach all tries
+		 * again */
 		while (!sc->stop && !sc->poked) {
-			cond_wait(&sc->wake, &sc->mu);
+			if (sc->at.kind != SCAN_RESILVER || sc->at.state != SCAN_DONE ||
+			    sc->at.unreached == 0) {
+				cond_wait(&sc->wake, &sc->mu);
+			} else if (cond_wait_until(
+				       &sc->wake, &sc->mu, rt_now_ns() + TRY_AGAIN_NS) != 0) {
+				break;
+			}
 		}
 		sc->poked = false;
 		stop = sc->stop;
 		mutex_unlock(&sc->mu);
 	}
 	wg_done(&sc->done);
-}
-
-/* ---- life ---- */
-
-static void
-progress_decode(const struct scan_phys *raw, struct progress *out)
-{
-	uint32_t kind = le32_get(raw->kind), state = le32_get(raw->state);
-
-	if (kind > SCAN_RESILVER || state > SCAN_CANCELLED) {
-		return; /* of a later version: as if there had been none */
-	}
-	*out = (struct progress){
-	    .kind = (enum scan_kind)kind,
-	    .state = (enum scan_state)state,
-	    .next = le64_get(raw->next),
-	    .examined = le64_get(raw->examined_sectors),
-	    .repaired = le64_get(raw->repaired),
-	    .errors = le64_get(raw->errors),
-	    .unreached = le64_get(raw->unreached),
-	    .started = le64_get(raw->started),
-	    .ended = le64_get(raw->ended),
-	    .dirty_sum = le64_get(raw->dirty_sum),
-	};
-}
-
-void
-scan_fill_uber(struct pool *p, struct uberblock *ub)
-{
-	struct progress at;
-
-	if (p->scan == NULL) {
-		return;
-	}
-	mutex_lock(&p->scan->mu);
-	at = p->scan->at;
-	mutex_unlock(&p->scan->mu);
-	ub->scan = (struct scan_phys){
-	    .kind = le32_of(at.kind),
-	    .state = le32_of(at.state),
-	    .next = le64_of(at.next),
-	    .examined_sectors = le64_of(at.examined),
-	    .repaired = le64_of(at.repaired),
-	    .errors = le64_of(at.errors),
-	    .unreached = le64_of(at.unreached),
-	    .started = le64_of(at.started),
-	    .ended = le64_of(at.ended),
-	    .dirty_sum = le64_of(at.dirty_sum),
-	};
-}
-
-int
-scan_start(struct pool *p)
-{
-	struct scan *sc = mem_zalloc(sizeof(*sc));
-
-	if (sc == NULL) {
-		return -ENOMEM;
-	}
-	sc->p = p;
-	mutex_init(&sc->mu, RANK_LEAF);
-	cond_init(&sc->wake);
-	wg_init(&sc->done);
-	wg_add(&sc->done, 1);
-	progress_decode(&p->ub.scan, &sc->at);
-	if (sc->at.kind == SCAN_RESILVER && sc->at.state == SCAN_DONE) {
-		sc->at.dirty_sum = 0; /* whoever is stale still has a new chance */
-	}
-	p->scan = sc;
-	fiber_spawn_wait(rt_reactor_self(), FIBER_REPAIR, "pool-scan", scan_main, sc);
-	return 0;
-}
-
-void
-scan_stop(struct pool *p)
-{
-	struct scan *sc = p->scan;
-
-	if (sc == NULL) {
-		return;
-	}
-	mutex_lock(&sc->mu);
-	sc->stop = true;
-	cond_broadcast(&sc->wake);
-	mutex_unlock(&sc->mu);
-	wg_wait(&sc->done);
-}
-
-void
-scan_free(struct pool *p)
-{
-	mem_free(p->scan);
-	p->scan = NULL;
-}
-
-void
-scan_poke(struct pool *p)
-{
-	struct scan *sc = p->scan;
-
-	if (sc == NULL) {
-		return;
-	}
-	mutex_lock(&sc->mu);
-	sc->open = sc->poked = true;
-	cond_broadcast(&sc->wake);
-	mutex_unlock(&sc->mu);
-}
-
-/* ---- by the administrator ---- */
-
-static int
-act(struct progress *at, enum pool_scan_action action)
-{
-	bool active = at->state == SCAN_RUNNING || at->state == SCAN_PAUSED;
-
-	if (action != POOL_SCAN_START && !active) {
-		return -ENOENT;
-	}
-	if (active && at->kind == SCAN_RESILVER &&
-	    (action == POOL_SCAN_START || action == POOL_SCAN_STOP)) {
-		return -EBUSY;
-	}
-	switch (action) {
-	case POOL_SCAN_START:
-		*at = (struct progress){
-		    .kind = SCAN_SCRUB,
-		    .state = SCAN_RUNNING,
-		    .started = rt_wall_ns() / NSEC_PER_SEC,
-		};
-		break;
-	case POOL_SCAN_PAUSE:
-		at->state = SCAN_PAUSED;
-		break;
-	case POOL_SCAN_RESUME:
-		at->state = SCAN_RUNNING;
-		break;
-	case POOL_SCAN_STOP:
-		at->state = SCAN_CANCELLED;
-		at->ended = rt_wall_ns() / NSEC_PER_SEC;
-		break;
-	}
-	return 0;
-}
-
-int
-pool_scan(struct pool *p, enum pool_scan_action action)
-{
-	int err;
-
-	if (p->scan == NULL) {
-		return -EROFS;
-	}
-	mutex_lock(&p->scan->mu);
-	err = act(&p->scan->at, action);
-	mutex_unlock(&p->scan->mu);
-	scan_poke(p);
-	return err;
-}
-
-void
-pool_get_scan(struct pool *p, struct pool_scan_status *out)
-{
-	struct progress at = {0};
-	struct space_info info;
-
-	space_get_info(p->space, &info);
-	if (p->scan != NULL) {
-		mutex_lock(&p->scan->mu);
-		at = p->scan->at;
-		mutex_unlock(&p->scan->mu);
-	} else {
-		progress_decode(&p->ub.scan, &at);
-	}
-	*out = (struct pool_scan_status){
-	    .kind = at.kind,
-	    .state = at.state,
-	    .examined_bytes = at.examined * SECTOR_BYTES,
-	    .total_bytes = (info.used_sectors - info.deferred_sectors) * SECTOR_BYTES,
-	    .repaired = at.repaired,
-	    .errors = at.errors,
-	    .started = at.started,
-	    .ended = at.ended,
-	    .percent = at.state == SCAN_DONE
-			   ? 100
-			   : (uint32_t)(MIN(at.next, (uint64_t)p->space->seg_count) * 100 /
-					(p->space->seg_count + 1)),
-	};
 }

@@ -4,6 +4,10 @@
 
 #include "pool/pool.h"
 
+/* An import, before it settles who is out: is the resilver of p->ub about the drives that the configuration says? */
+void scan_take_up(struct pool *p);
+/* Runs the fiber; scan_start only. */
+void scan_main(void *scan) MAY_PARK;
 /* Takes up what p->ub says. The fiber waits until scan_poke. */
 int scan_start(struct pool *p) WARN_UNUSED MAY_PARK;
 void scan_stop(struct pool *p) MAY_PARK; /* harmless when it doesn't run */

@@ -6,11 +6,20 @@
  * the claim, wait, look again. Of several that claim at once the last writer finds its own claim
  * and the others don't. A claim that its pool didn't follow up (a crash) remains that pool's.
  *
- * Runs on the heartbeat's fiber.
+ * A spare is freed again by nothing: it stays a member. What it replaced becomes a spare when the
+ * administrator says so.
+ *
+ * The look runs on the heartbeat's fiber. spare_mu: one that makes or drops entries of spares at a
+ * time.
  */
+#include <stdio.h>
+
+#include "pool/drive.h"
+#include "pool/event.h"
 #include "pool/heartbeat.h"
 #include "pool/label.h"
 #include "pool/pool_int.h"
+#include "pool/pool_log.h"
 
 #define CLAIM_WAIT_NS (2 * NSEC_PER_SEC)
 
@@ -61,24 +70,6 @@ claim_write(struct pool *p, const struct vdev_drive *spare, const struct guid *o
 	return err;
 }
 
-/* The spare is a member from now on: its entry among the spares goes. Under config_lock. */
-static struct kb_drive *
-entry_remove(struct vdevs *v, struct vdev_drive *spare)
-{
-	uint32_t index = (uint32_t)(spare - v->drives);
-	struct kb_drive *kb = spare->kb;
-
-	memmove(spare, spare + 1, (v->drive_count - index - 1) * sizeof(*spare));
-	v->drive_count--;
-	return kb;
-}
-
-static void
-entry_restore(struct vdevs *v, const struct vdev_drive *spare)
-{
-	v->drives[v->drive_count++] = *spare;
-}
-
 /* 0: spare took the place of the drive with that guid. */
 static int
 use_spare(struct pool *p, struct vdev_drive *spare, const struct guid *failed)
@@ -98,28 +89,42 @@ use_spare(struct pool *p, struct vdev_drive *spare, const struct guid *failed)
 	}
 	mutex_lock(&p->config_lock);
 	copy = *spare;
-	kb = entry_remove(&p->v, spare);
+	kb = spare->kb;
+	vdev_entry_drop(spare); /* it is a member from now on */
 	mutex_unlock(&p->config_lock);
 	err = pool_drive_replace(p, failed, kb, why, sizeof(why));
 	if (err == 0) {
+		events_add(p->v.events, POOL_EVENT_WARNING, "spare.used",
+		    "spare %s takes the place of a drive that has been out for %llu s", copy.path,
+		    (unsigned long long)(SPARE_DELAY_NS / NSEC_PER_SEC));
 		return 0;
 	}
 	log_warn(
 	    "spare.refused pool=%s path=%s error=%s why=%s", p->name, copy.path, err_str(err), why);
 	mutex_lock(&p->config_lock);
-	entry_restore(&p->v, &copy);
+	*spare = copy; /* nobody else makes entries: spare_mu */
 	mutex_unlock(&p->config_lock);
 	return claim_write(p, &copy, &nobody) != 0 ? -EIO : err;
 }
 
-void
-spare_look(struct pool *p)
+/* Spares that others have taken, for the status. */
+static void
+note_claims(struct pool *p)
+{
+	for (uint32_t i = 0; i < p->v.drive_count; i++) {
+		struct vdev_drive *d = &p->v.drives[i];
+
+		if (d->role == DRIVE_ROLE_SPARE && d->kb != NULL && !kb_is_gone(d->kb)) {
+			d->claimed = !is_free(p, d, false);
+		}
+	}
+}
+
+static void
+look_locked(struct pool *p)
 {
 	struct guid failed = {{0}};
 
-	if (p->suspended) {
-		return;
-	}
 	mutex_lock(&p->config_lock);
 	for (uint32_t i = 0; i < p->v.drive_count; i++) {
 		if (is_due(&p->v.drives[i])) {
@@ -127,7 +132,6 @@ spare_look(struct pool *p)
 		}
 	}
 	mutex_unlock(&p->config_lock);
-	/* nobody but this fiber adds or removes entries */
 	for (uint32_t i = 0; !guid_is_zero(&failed) && i < p->v.drive_count; i++) {
 		struct vdev_drive *d = &p->v.drives[i];
 
@@ -139,4 +143,127 @@ spare_look(struct pool *p)
 			}
 		}
 	}
+	note_claims(p);
+}
+
+void
+spare_look(struct pool *p)
+{
+	if (p->suspended) {
+		return;
+	}
+	mutex_lock(&p->spare_mu);
+	look_locked(p);
+	mutex_unlock(&p->spare_mu);
+}
+
+/* ---- by the administrator ---- */
+
+/* A drive that is a spare already keeps its identity, by which other pools find it. */
+static int
+spare_label(struct pool *p, struct vdev_drive *d, char *why, size_t why_len)
+{
+	const struct guid nobody = {{0}};
+	struct pool_label_info have;
+	int err;
+
+	if (pool_label_probe(d->kb, &have) == 0 && have.role == DRIVE_ROLE_SPARE) {
+		d->guid = have.drive_guid;
+		return 0;
+	}
+	rt_random_bytes(&d->guid, sizeof(d->guid));
+	err = drive_wipe(d->kb, &d->guid, d->region_bytes);
+	err = err != 0 ? err : claim_write(p, d, &nobody);
+	if (err != 0) {
+		(void)snprintf(why, why_len, "%s can't be written: %s", d->path, err_str(err));
+	}
+	return err;
+}
+
+static int
+spare_list(struct pool *p, const struct vdev_drive *d, char *why, size_t why_len)
+{
+	struct vdev_drive *slot;
+	int err = 0;
+
+	mutex_lock(&p->config_lock);
+	slot = drive_member(p, &d->guid) == NULL ? vdev_entry_new(&p->v) : NULL;
+	if (drive_member(p, &d->guid) != NULL) {
+		(void)snprintf(why, why_len, "%s is a spare of this pool already", d->path);
+		err = -EINVAL;
+	} else if (slot == NULL) {
+		(void)snprintf(why, why_len, "the pool has as many drives as there can be");
+		err = -ENOSPC;
+	} else {
+		*slot = *d;
+		events_add(
+		    p->v.events, POOL_EVENT_INFO, "spare.added", "%s is a spare now", d->path);
+		err = log_membership_write(p);
+		if (err != 0) {
+			vdev_entry_drop(slot);
+		}
+	}
+	mutex_unlock(&p->config_lock);
+	return err;
+}
+
+int
+pool_spare_add(struct pool *p, struct kb_drive *kb, char *out_why, size_t why_len)
+{
+	struct vdev_drive d = {
+	    .kb = kb,
+	    .role = DRIVE_ROLE_SPARE,
+	    .state = DRIVE_STATE_ONLINE,
+	    .region_bytes = kb_pool_bytes(kb_size(kb)),
+	};
+	int err;
+
+	if (why_len > 0) {
+		out_why[0] = 0;
+	}
+	if (p->readonly || p->suspended) {
+		return p->readonly ? -EROFS : -ERR_SUSPENDED;
+	}
+	(void)snprintf(d.id, sizeof(d.id), "%s", kb_id(kb));
+	(void)snprintf(d.path, sizeof(d.path), "%s", kb_path(kb));
+	err = plan_check_spare(kb, out_why, why_len);
+	if (err != 0) {
+		return err;
+	}
+	mutex_lock(&p->spare_mu);
+	err = spare_label(p, &d, out_why, why_len);
+	err = err != 0 ? err : spare_list(p, &d, out_why, why_len);
+	mutex_unlock(&p->spare_mu);
+	return err;
+}
+
+int
+pool_spare_remove(struct pool *p, const struct guid *drive)
+{
+	struct vdev_drive *d, copy;
+	int err = 0;
+
+	if (p->readonly || p->suspended) {
+		return p->readonly ? -EROFS : -ERR_SUSPENDED;
+	}
+	mutex_lock(&p->spare_mu);
+	mutex_lock(&p->config_lock);
+	d = drive_member(p, drive);
+	err = d == NULL ? -ENOENT : d->role != DRIVE_ROLE_SPARE ? -EINVAL : 0;
+	if (err == 0) {
+		copy = *d;
+		vdev_entry_drop(d);
+		err = log_membership_write(p);
+		if (err != 0) {
+			*d = copy;
+		} else if (copy.kb != NULL) {
+			events_add(p->v.events, POOL_EVENT_INFO, "spare.removed",
+			    "%s is no spare any more", copy.path);
+			vdev_retire(
+			    &p->v, copy.kb); /* who looks at the drives may be at it still */
+		}
+	}
+	mutex_unlock(&p->config_lock);
+	mutex_unlock(&p->spare_mu);
+	return err;
 }

@@ -21,6 +21,10 @@ status_drive(const struct vdev_drive *d, bool locked, struct pool_drive_status *
 	/* without the lock the drive may be closed under us */
 	out->present = d->kb != NULL && (!locked || !kb_is_gone(d->kb));
 	out->stale = d->dirty_from != 0;
+	out->resilvering = d->in_pass;
+	out->claimed = d->claimed;
+	out->until_import = d->until_import;
+	out->out_since = d->out_wall_s;
 	out->read_errors = d->read_errors;
 	out->write_errors = d->write_errors;
 	out->cksum_errors = d->cksum_errors;
@@ -52,7 +56,7 @@ status_health(struct pool *p, struct pool_status *out)
 		const struct vdev_drive *d = &p->v.drives[i];
 		bool bad;
 
-		if (d->role == DRIVE_ROLE_SPARE) {
+		if (d->role != DRIVE_ROLE_DATA && d->role != DRIVE_ROLE_LOG) {
 			continue;
 		}
 		bad = d->kb == NULL || d->state != DRIVE_STATE_ONLINE;
@@ -137,8 +141,13 @@ pool_get_status(struct pool *p, struct pool_status *out)
 		for (uint32_t i = 0; i < s.set_count; i++) {
 			status_set(&p->v.sets[i], &s.sets[i]);
 		}
-		for (uint32_t i = 0; i < s.drive_count; i++) {
-			status_drive(&p->v.drives[i], locked, &s.drives[i]);
+		uint32_t entries = s.drive_count;
+
+		s.drive_count = 0;
+		for (uint32_t i = 0; i < entries; i++) {
+			if (p->v.drives[i].role != 0) {
+				status_drive(&p->v.drives[i], locked, &s.drives[s.drive_count++]);
+			}
 		}
 		status_health(p, &s);
 		s.txg = p->v.committed_txg;

@@ -13,6 +13,7 @@
  */
 #include "pool/suspend.h"
 
+#include "pool/event.h"
 #include "pool/txg.h"
 
 #define RETRY_NS (200 * NSEC_PER_MSEC)
@@ -37,6 +38,9 @@ pool_suspend_wait(struct pool *p, const char *reason)
 {
 	if (!atomic_exchange(&p->suspended, true)) {
 		log_error("pool_suspended pool=%s reason=%s", p->name, reason);
+		events_add(p->v.events, POOL_EVENT_ERROR, "pool.suspended",
+		    "more drives are gone than the pool can do without: nothing is written until "
+		    "they return");
 		if (p->txgs != NULL) {
 			txg_wake_all(p->txgs);
 		}
@@ -54,7 +58,15 @@ pool_suspend_for_good(struct pool *p, int err)
 	atomic_store(&p->txg_err, err);
 	atomic_store(&p->suspended, true);
 	log_error("pool_suspended pool=%s reason=txg err=%s", p->name, err_str(err));
+	events_add(p->v.events, POOL_EVENT_ERROR, "pool.suspended",
+	    "what changed could not be written (%s): the pool must be imported anew", err_str(err));
 	txg_wake_all(p->txgs);
+}
+
+void
+pool_set_failmode(struct pool *p, bool fail_now)
+{
+	atomic_store(&p->fail_now, fail_now);
 }
 
 void
@@ -62,6 +74,8 @@ pool_resume(struct pool *p)
 {
 	if (atomic_exchange(&p->suspended, false)) {
 		log_notice("pool_resumed pool=%s", p->name);
+		events_add(p->v.events, POOL_EVENT_INFO, "pool.resumed",
+		    "the drives are back, everything has been written");
 	}
 }
 

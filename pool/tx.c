@@ -43,7 +43,7 @@ dirty_reserve(struct pool *p, uint32_t bytes)
 
 	while (total > 0 && total + bytes > limit) {
 		if (atomic_load(&p->suspended) || atomic_load(&p->closing)) {
-			return -ERR_SUSPENDED;
+			return pool_suspended_error(p);
 		}
 		txg_want(t, txg_open(t));
 		mutex_lock(&t->mu);
@@ -95,7 +95,7 @@ tx_may_begin(struct pool_ds *ds)
 	}
 	if (atomic_load_explicit(&p->suspended, memory_order_relaxed) ||
 	    atomic_load_explicit(&p->closing, memory_order_relaxed)) {
-		return -ERR_SUSPENDED;
+		return pool_suspended_error(p);
 	}
 	return atomic_load(&ds->destroyed) ? -ESTALE : 0;
 }

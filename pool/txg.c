@@ -178,7 +178,7 @@ txg_wait(struct txgs *t, uint64_t txg)
 	mutex_lock(&t->mu);
 	while (atomic_load(&t->committed) < txg) {
 		if (atomic_load(&t->p->suspended) || atomic_load(&t->p->closing)) {
-			err = -ERR_SUSPENDED;
+			err = pool_suspended_error(t->p);
 			break;
 		}
 		(void)cond_wait_until(&t->committed_cond, &t->mu, rt_now_ns() + LOOK_AGAIN_NS);

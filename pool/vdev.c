@@ -10,8 +10,12 @@
  */
 #include <stdio.h>
 
+#include "pool/event.h"
 #include "pool/label.h"
 #include "pool/pool_int.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #define SEGMENTS_AIM 256u
 #define SEGMENTS_MIN 8u
@@ -134,8 +138,12 @@ vdev_layout(const struct pool_create_spec *spec, struct vdevs *out, char *why, s
 	for (uint32_t i = 0; i < spec->set_count; i++) {
 		drives += spec->sets[i].width;
 	}
-	v.sets = mem_zalloc_array(spec->set_count, sizeof(*v.sets));
-	v.drives = mem_zalloc_array(drives, sizeof(*v.drives));
+	if (drives > VDEV_DRIVES_MAX) {
+		(void)snprintf(why, why_len, "a pool has at most %u drives", VDEV_DRIVES_MAX);
+		return -EINVAL;
+	}
+	v.sets = mem_zalloc_array(POOL_SETS_MAX, sizeof(*v.sets));
+	v.drives = mem_zalloc_array(VDEV_DRIVES_MAX, sizeof(*v.drives));
 	if (v.sets == NULL || v.drives == NULL) {
 		vdev_free(&v, false);
 		return -ENOMEM;
@@ -185,6 +193,7 @@ vdev_free(struct vdevs *v, bool close_drives)
 	mem_free(v->retired);
 	mem_free(v->sets);
 	mem_free(v->drives);
+	events_close(v->events);
 	memset(v, 0, sizeof(*v));
 }
 
@@ -312,22 +321,45 @@ vdev_enough(const struct vdevs *v)
 	return 0;
 }
 
+static void
+tell_out(struct vdevs *v, const struct vdev_drive *d, uint64_t dirty_from_txg)
+{
+	const char *how = "failed";
+
+	if (d->state == DRIVE_STATE_OFFLINE) {
+		how = "was taken offline";
+	} else if (d->state == DRIVE_STATE_REMOVED) {
+		how = "has vanished";
+	}
+	log_warn("drive.out pool=%s path=%s set=%u column=%u state=%d dirty_from=%llu", v->name,
+	    d->path, d->set_index, d->column, (int)d->state, (unsigned long long)dirty_from_txg);
+	events_add(v->events, POOL_EVENT_WARNING, "drive.out",
+	    "%s %s; it lacks what is written from txg %llu on", d->path, how,
+	    (unsigned long long)dirty_from_txg);
+}
+
 void
 vdev_drive_out(
     struct vdevs *v, struct vdev_drive *d, enum drive_state state, uint64_t dirty_from_txg)
 {
+	if (state == DRIVE_STATE_FAULTED && d->kb != NULL && kb_is_gone(d->kb)) {
+		state = DRIVE_STATE_REMOVED;
+	}
 	if (d->state == state && d->dirty_from != 0 && d->dirty_from <= dirty_from_txg &&
 	    d->dirty_to == UINT64_MAX) {
 		return;
 	}
-	log_warn("drive.out pool=%s path=%s set=%u column=%u state=%d dirty_from=%llu", v->name,
-	    d->path, d->set_index, d->column, (int)state, (unsigned long long)dirty_from_txg);
 	d->state = state;
-	d->out_ns = d->out_ns != 0 ? d->out_ns : rt_now_ns();
+	tell_out(v, d, dirty_from_txg);
+	if (d->out_ns == 0) {
+		d->out_ns = rt_now_ns();
+		d->out_wall_s = rt_wall_ns() / NSEC_PER_SEC;
+	}
 	if (d->dirty_from == 0 || dirty_from_txg < d->dirty_from) {
 		d->dirty_from = dirty_from_txg;
 	}
 	d->dirty_to = UINT64_MAX;
+	d->in_pass = false; /* it lacks more than the resilver that runs knows of */
 	d->ring_stale = d->role == DRIVE_ROLE_DATA;
 	column_follow(v, d);
 }
@@ -336,7 +368,8 @@ void
 vdev_drive_back(struct vdevs *v, struct vdev_drive *d, uint64_t dirty_to_txg)
 {
 	d->state = DRIVE_STATE_ONLINE;
-	d->out_ns = 0;
+	d->out_ns = d->out_wall_s = 0;
+	d->until_import = false;
 	if (d->dirty_from != 0 && d->dirty_to == UINT64_MAX) {
 		/* from here on it gets every write */
 		d->dirty_to = MAX(dirty_to_txg, d->dirty_from);
@@ -348,7 +381,41 @@ void
 vdev_drive_clean(struct vdevs *v, struct vdev_drive *d)
 {
 	d->dirty_from = d->dirty_to = 0;
+	d->in_pass = false;
 	column_follow(v, d);
+}
+
+uint64_t
+vdev_pass_sum(const struct vdevs *v)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		const struct vdev_drive *d = &v->drives[i];
+
+		if (d->role == DRIVE_ROLE_DATA && d->in_pass && d->dirty_from != 0) {
+			sum = XXH3_64bits_withSeed(&d->guid, sizeof(d->guid), sum ^ d->dirty_from);
+			sum = (sum ^ d->dirty_to) | 1;
+		}
+	}
+	return sum;
+}
+
+struct vdev_drive *
+vdev_entry_new(struct vdevs *v)
+{
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		if (v->drives[i].role == 0) {
+			return &v->drives[i];
+		}
+	}
+	return v->drive_count < VDEV_DRIVES_MAX ? &v->drives[v->drive_count++] : NULL;
+}
+
+void
+vdev_entry_drop(struct vdev_drive *d)
+{
+	*d = (struct vdev_drive){0};
 }
 
 struct vdev_drive *
@@ -380,7 +447,8 @@ vdev_count_report(struct vdevs *v, uint32_t set_index, const struct raidz_report
 		d->read_errors += (r->io_error >> c) & 1;
 		d->write_errors += (r->unwritten >> c) & 1 && column_state(d) != RAIDZ_COL_MISSING;
 		d->cksum_errors += (r->cksum_bad >> c) & 1;
-		d->repaired += (r->rewritten >> c) & 1;
+		/* what a resilver fills in was never wrong */
+		d->repaired += (r->rewritten >> c) & 1 && column_state(d) != RAIDZ_COL_STALE;
 	}
 }
 

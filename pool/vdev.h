@@ -26,7 +26,11 @@ struct vdev_drive {
 	uint64_t dirty_from, dirty_to; /* see config_drive */
 	uint64_t out_ns;          /* since when it is out; 0: it isn't */
 	uint64_t returned_ns;     /* when it last came back while the pool was open; 0: never */
+	uint64_t out_wall_s;      /* the same by the wall clock, for people */
 	bool ring_stale;          /* see CONFIG_DRIVE_RING_STALE */
+	bool in_pass;             /* see CONFIG_DRIVE_IN_PASS; scan.c sets it */
+	bool until_import;        /* see CONFIG_DRIVE_UNTIL_IMPORT */
+	bool claimed;             /* spare: another pool has it, when last looked at */
 	char id[128], path[256];
 	atomic_ullong read_errors, write_errors, cksum_errors, repaired;
 };
@@ -39,19 +43,24 @@ struct vdev_set {
 struct vdevs {
 	struct vdev_set *sets;
 	uint32_t set_count;
-	struct vdev_drive *drives; /* all roles */
-	uint32_t drive_count;
+	struct vdev_drive *drives; /* all roles; room for VDEV_DRIVES_MAX, so that nothing ever moves. role 0: an entry that was given up */
+	uint32_t drive_count;      /* entries, those given up counted */
 	struct kb_drive **retired; /* descriptors of drives that returned or were replaced */
 	uint32_t retired_count;
 	struct guid pool_guid, log_guid, ring_guid;
 	uint64_t config_txg, create_time, ring_bytes, log_bytes;
 	uint64_t feat_compat, feat_rocompat, feat_incompat;
+	uint64_t pass_sum;      /* vdev_pass_sum of the configuration that was taken up, as it was on the drives */
+	struct pool_events *events; /* NULL: not of a pool in use */
 	uint64_t committed_txg; /* of the last uberblock that was written or taken up; a drive that fails now is dirty from the next on */
 	char name[POOL_NAME_MAX + 1];
 };
 
+#define VDEV_DRIVES_MAX 960u
+
 /* Is spec possible? -EINVAL with why. */
 int plan_check(const struct pool_create_spec *spec, char *why, size_t why_len) WARN_UNUSED;
+int plan_check_spare(struct kb_drive *d, char *why, size_t why_len) WARN_UNUSED;
 int plan_check_name(const char *name, char *why, size_t why_len) WARN_UNUSED;
 /* Lays out new sets in memory (offsets, segments, guids). -EINVAL with why. */
 int vdev_layout(const struct pool_create_spec *spec, struct vdevs *out, char *why, size_t why_len) WARN_UNUSED;
@@ -98,6 +107,12 @@ void vdev_drive_back(struct vdevs *v, struct vdev_drive *d, uint64_t dirty_to_tx
 void vdev_retire(struct vdevs *v, struct kb_drive *kb) MAY_PARK;
 /* The drive has caught up with everything. */
 void vdev_drive_clean(struct vdevs *v, struct vdev_drive *d);
+/* Which drives the resilver that runs fills, and which txgs they lack, as one number; 0: none. */
+uint64_t vdev_pass_sum(const struct vdevs *v);
+/* A free entry, zeroed; NULL: there are too many. Under config_lock, as the next. */
+struct vdev_drive *vdev_entry_new(struct vdevs *v);
+/* The entry is nobody's from now on. Its drive is the caller's. */
+void vdev_entry_drop(struct vdev_drive *d);
 /* The drive of a column of a set; NULL: no such column. */
 struct vdev_drive *vdev_column(const struct vdevs *v, uint32_t set_index, uint32_t column);
 /* Could the set do without these columns (a mask) as well? Who can't be spared isn't declared out: the pool is suspended instead. */

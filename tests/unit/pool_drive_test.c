@@ -453,10 +453,10 @@ run_offline(void *arg UNUSED)
 	p = make_pool(&one_set, "tank");
 	one = p->v.drives[2].guid;
 	two = p->v.drives[5].guid;
-	UNIT_CHECK(pool_drive_offline(p, &none) == -ENOENT);
-	err = pool_drive_offline(p, &one);
+	UNIT_CHECK(pool_drive_offline(p, &none, false) == -ENOENT);
+	err = pool_drive_offline(p, &one, false);
 	UNIT_CHECK(err == 0);
-	UNIT_CHECK(pool_drive_offline(p, &two) == -EBUSY);
+	UNIT_CHECK(pool_drive_offline(p, &two, false) == -EBUSY);
 	err = write_file(p, 300000, 1);
 	UNIT_CHECK(err == 0);
 	err = pool_sync(p);
@@ -471,14 +471,14 @@ run_offline(void *arg UNUSED)
 	UNIT_CHECK(err == 0);
 	UNIT_CHECK(vdev_column(&p->v, 0, 2)->dirty_from != 0);
 	/* stale ones count: the set can't do without another until it has caught up */
-	UNIT_CHECK(pool_drive_offline(p, &two) == -EBUSY);
-	err = pool_drive_offline(p, &one);
+	UNIT_CHECK(pool_drive_offline(p, &two, false) == -EBUSY);
+	err = pool_drive_offline(p, &one, false);
 	UNIT_CHECK(err == 0);
 	err = pool_drive_online(p, &one);
 	UNIT_CHECK(err == 0);
 	fiber_sleep(NSEC_PER_MSEC);
 	wait_scan(p);
-	err = pool_drive_offline(p, &two);
+	err = pool_drive_offline(p, &two, false);
 	UNIT_CHECK(err == 0);
 	err = pool_drive_online(p, &two);
 	UNIT_CHECK(err == 0);

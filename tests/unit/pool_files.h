@@ -293,6 +293,18 @@ leave(struct pool *p)
 	rig_open(&rig);
 }
 
+/* Drives that lack something and are to be filled. */
+static inline uint32_t
+count_stale(const struct pool *p)
+{
+	uint32_t stale = 0;
+
+	for (uint32_t i = 0; i < p->v.set_count; i++) {
+		stale += vdev_lacking(&p->v, i) - vdev_missing(&p->v, i);
+	}
+	return stale;
+}
+
 /* Until the resilver or scrub has ended. */
 static inline struct pool_scan_status
 wait_scan(struct pool *p)
@@ -301,7 +313,7 @@ wait_scan(struct pool *p)
 
 	for (unsigned i = 0; i < 600; i++) {
 		pool_get_scan(p, &st);
-		if (st.state == SCAN_DONE) {
+		if (st.state == SCAN_DONE && count_stale(p) == 0) {
 			return st;
 		}
 		fiber_sleep(NSEC_PER_SEC / 10);

@@ -1,0 +1,270 @@
+/* pool_show.c - pool list and status: how pools are, from memory alone; a status never waits for a
+ * drive. */
+#include <stdio.h>
+#include "admin/admin_int.h"
+
+static const char *
+pool_health_name(const struct pool_status *st)
+{
+	switch (st->health) {
+	case POOL_ONLINE:
+		return "ONLINE";
+	case POOL_DEGRADED:
+		return "DEGRADED";
+	case POOL_SUSPENDED:
+		return "SUSPENDED";
+	}
+	return "UNKNOWN";
+}
+
+static const char *
+spare_state_name(const struct pool_drive_status *d)
+{
+	if (!d->present) {
+		return "REMOVED";
+	}
+	return d->claimed ? "INUSE" : "AVAIL";
+}
+
+static const char *
+drive_state_name(const struct pool_drive_status *d)
+{
+	if (d->role == DRIVE_ROLE_SPARE) {
+		return spare_state_name(d);
+	}
+	switch (d->state) {
+	case DRIVE_STATE_ONLINE:
+		return !d->present ? "MISSING" : d->stale ? "STALE" : "ONLINE";
+	case DRIVE_STATE_OFFLINE:
+		return "OFFLINE";
+	case DRIVE_STATE_FAULTED:
+		return d->present ? "FAULTED" : "REMOVED";
+	case DRIVE_STATE_REMOVED:
+		return "REMOVED";
+	}
+	return "UNKNOWN";
+}
+
+/* What is special about it, in a few words. */
+static const char *
+drive_note(const struct pool_drive_status *d)
+{
+	if (d->role == DRIVE_ROLE_SPARE) {
+		return d->present && d->claimed ? "another pool uses it" : "";
+	}
+	if (d->state == DRIVE_STATE_OFFLINE && d->until_import) {
+		return "until the next import";
+	}
+	if (d->state == DRIVE_STATE_ONLINE && d->stale) {
+		return d->role == DRIVE_ROLE_LOG ? "joins with the next import"
+		       : d->resilvering          ? "being brought up to date"
+						 : "waits to be brought up to date";
+	}
+	return "";
+}
+
+static json_t *
+pool_drive_json(const struct pool_drive_status *d)
+{
+	char guid[33];
+	adm_guid_text(&d->guid, guid);
+	return json_pack("{s:o, s:o, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:s}", "path",
+	    adm_text(d->path), "id", adm_text(d->id), "guid", guid, "state", drive_state_name(d),
+	    "column", (int)d->column, "read_errors", (json_int_t)d->read_errors, "write_errors",
+	    (json_int_t)d->write_errors, "cksum_errors", (json_int_t)d->cksum_errors, "repaired",
+	    (json_int_t)d->repaired, "out_since", (json_int_t)d->out_since, "note", drive_note(d));
+}
+
+static json_t *
+pool_group_json(const struct pool_status *st, enum drive_role role, uint32_t set)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < st->drive_count; i++) {
+		const struct pool_drive_status *d = &st->drives[i];
+		if (d->role == role && (role != DRIVE_ROLE_DATA || d->set_index == set)) {
+			json_array_append_new(list, pool_drive_json(d));
+		}
+	}
+	return list;
+}
+
+static json_t *
+pool_sets_json(const struct pool_status *st)
+{
+	json_t *sets = json_array();
+	for (uint32_t i = 0; i < st->set_count; i++) {
+		const struct config_set *s = &st->sets[i];
+		char kind[16];
+		if (le32_get(s->kind) == RAIDZ_KIND_MIRROR) {
+			snprintf(kind, sizeof(kind), "%s",
+			    le32_get(s->width) == 1 ? "single" : "mirror");
+		} else {
+			snprintf(kind, sizeof(kind), "raidz%u", le32_get(s->parity));
+		}
+		json_array_append_new(sets, json_pack("{s:s, s:o}", "kind", kind, "drives",
+						pool_group_json(st, DRIVE_ROLE_DATA, i)));
+	}
+	return sets;
+}
+
+static const char *
+scan_state_name(enum scan_state state)
+{
+	switch (state) {
+	case SCAN_NEVER:
+		return "never";
+	case SCAN_RUNNING:
+		return "running";
+	case SCAN_PAUSED:
+		return "paused";
+	case SCAN_DONE:
+		return "done";
+	case SCAN_CANCELLED:
+		return "stopped";
+	}
+	return "never";
+}
+
+/* left_s is left out while it can't be told. */
+static json_t *
+pool_scan_json(struct pool *p)
+{
+	struct pool_scan_status st;
+	pool_get_scan(p, &st);
+	json_t *o = json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "kind",
+	    st.kind == SCAN_RESILVER ? "resilver" : "scrub", "state", scan_state_name(st.state),
+	    "percent", (int)st.percent, "examined", (json_int_t)st.examined_bytes, "total",
+	    (json_int_t)st.total_bytes, "repaired", (json_int_t)st.repaired, "errors",
+	    (json_int_t)st.errors, "started", (json_int_t)st.started, "ended", (json_int_t)st.ended,
+	    "bytes_per_s", (json_int_t)st.bytes_per_s);
+	if (st.left_s != UINT64_MAX) {
+		json_object_set_new(o, "left_s", json_integer((json_int_t)st.left_s));
+	}
+	return o;
+}
+
+/* The drive that most needs somebody: who is out before who had errors. */
+static const struct pool_drive_status *
+worst_drive(const struct pool_status *st)
+{
+	const struct pool_drive_status *worst = NULL;
+	int rank = 0;
+	for (uint32_t i = 0; i < st->drive_count; i++) {
+		const struct pool_drive_status *d = &st->drives[i];
+		bool out = !d->present || d->state != DRIVE_STATE_ONLINE;
+		int r = d->role == DRIVE_ROLE_SPARE ? 0
+			: out                       ? 3
+			: d->stale                  ? 2
+				   : d->read_errors + d->write_errors + d->cksum_errors != 0;
+		if (r > rank) {
+			worst = d;
+			rank = r;
+		}
+	}
+	return worst;
+}
+
+/* What to type, or what to do. */
+static void
+pool_action(const struct pool_status *st, char *out, size_t len)
+{
+	const struct pool_drive_status *d = worst_drive(st);
+	const char *name = st->name;
+	out[0] = '\0';
+	if (st->health == POOL_SUSPENDED) {
+		snprintf(out, len,
+		    st->reimport ? "It is imported anew by itself when its drives are there; or: "
+				   "pool export %s, pool "
+				   "import %s"
+				 : "Reconnect the drives that are out: the pool goes on by itself. "
+				   "To give it up for "
+				   "now: pool export %s",
+		    name, name);
+	} else if (d == NULL) {
+		return;
+	} else if (d->role == DRIVE_ROLE_LOG && (!d->present || d->state != DRIVE_STATE_ONLINE)) {
+		snprintf(out, len,
+		    "Reconnect %.160s; the other side, or the pool's own drives, keep the log.",
+		    d->path);
+	} else if (d->state == DRIVE_STATE_OFFLINE) {
+		snprintf(out, len, "pool online %s %.160s", name, d->path);
+	} else if (!d->present || d->state == DRIVE_STATE_REMOVED) {
+		snprintf(out, len,
+		    "Reconnect %.120s; if it is lost: pool replace %s %.120s NEWDRIVE", d->path,
+		    name, d->path);
+	} else if (d->state == DRIVE_STATE_FAULTED) {
+		snprintf(out, len,
+		    "pool replace %s %.120s NEWDRIVE; if the drive is sound: pool clear %s %.120s",
+		    name, d->path, name, d->path);
+	} else if (d->stale) {
+		snprintf(out, len, "None: %.160s is brought up to date by itself.", d->path);
+	} else {
+		snprintf(out, len,
+		    "%.120s had errors, all repaired. If they go on: pool replace %s %.120s "
+		    "NEWDRIVE; else: pool clear %s",
+		    d->path, name, d->path, name);
+	}
+}
+
+static json_t *
+pool_json(struct pool *p, const struct pool_status *st, bool whole)
+{
+	char action[480];
+	char guid[33];
+	adm_guid_text(&st->guid, guid);
+	json_t *o = json_pack(
+	    "{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "name",
+	    st->name, "guid", guid, "health", pool_health_name(st), "why", adm_text(st->why), "txg",
+	    (json_int_t)st->txg, "raw", (json_int_t)st->raw_bytes, "raw_used",
+	    (json_int_t)st->raw_used_bytes, "pending_free", (json_int_t)st->raw_pending_free_bytes,
+	    "usable", (json_int_t)st->usable_bytes, "free", (json_int_t)st->usable_free_bytes,
+	    "log", (json_int_t)st->log_ring_bytes, "log_used", (json_int_t)st->log_used_bytes,
+	    "data_errors", (json_int_t)st->data_errors, "log_in_pool", st->log_in_pool);
+	if (whole) {
+		pool_action(st, action, sizeof(action));
+		json_object_set_new(o, "action", adm_text(action));
+		json_object_set_new(o, "scan", pool_scan_json(p));
+		json_object_set_new(o, "sets", pool_sets_json(st));
+		json_object_set_new(o, "logs", pool_group_json(st, DRIVE_ROLE_LOG, 0));
+		json_object_set_new(o, "spares", pool_group_json(st, DRIVE_ROLE_SPARE, 0));
+	}
+	return o;
+}
+
+/* One pool when named, else all. */
+static int
+pool_show(struct adm *a, json_t *args, bool whole, json_t **out, struct adm_error *e)
+{
+	struct adm_pool *one = NULL;
+	if (json_object_get(args, "pool") != NULL && (one = adm_arg_pool(a, args, e)) == NULL) {
+		return -e->code;
+	}
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < a->pool_count; i++) {
+		struct pool_status st;
+		if (one != NULL && one != &a->pools[i]) {
+			continue;
+		}
+		int err = pool_get_status(a->pools[i].pool, &st);
+		if (err != 0) {
+			json_decref(list);
+			return adm_fail(e, err, "the status can't be told: %s", err_str(err));
+		}
+		json_array_append_new(list, pool_json(a->pools[i].pool, &st, whole));
+		pool_status_free(&st);
+	}
+	*out = list;
+	return 0;
+}
+
+int
+pool_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	return pool_show(a, args, false, out, e);
+}
+
+int
+pool_cmd_status(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	return pool_show(a, args, true, out, e);
+}

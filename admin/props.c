@@ -1,0 +1,203 @@
+/*
+ * props.c - settings of a pool, kept in it as one blob: an object of strings, and of numbers that
+ * no command sets (facts). What isn't set has its default. Names that this version doesn't know are
+ * kept.
+ */
+#include <stdio.h>
+#include "admin/admin_int.h"
+
+#define PROPS_BLOB "properties"
+
+struct prop {
+	const char *name;
+	const char *values[5]; /* the first is the default */
+	const char *help;
+};
+static const struct prop all_props[] = {
+    {"autoreplace", {"off", "on"}, "an empty drive in a lost one's place is taken"},
+    {"failmode", {"wait", "continue"}, "without enough drives, clients wait or get errors"},
+    {"scrub", {"monthly", "weekly", "off"}, "how often all blocks are verified"},
+};
+
+int
+props_load(struct adm_pool *ap, struct adm_error *e)
+{
+	void *data;
+	uint32_t len;
+	int err = pool_blob_get(ap->pool, PROPS_BLOB, &data, &len);
+	if (err == 0) {
+		ap->props = json_loadb(data, len, 0, NULL);
+		mem_free(data);
+	}
+	if (!json_is_object(ap->props)) {
+		json_decref(ap->props);
+		ap->props = json_object();
+		err = err == 0 ? -ERR_CORRUPT : err;
+	}
+	return err == 0 || err == -ENOENT
+		   ? 0
+		   : adm_fail(e, err, "the properties of pool '%s' can't be read: %s",
+			 pool_name(ap->pool), err_str(err));
+}
+
+static const struct prop *
+prop_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(all_props); i++) {
+		if (strcmp(all_props[i].name, name) == 0) {
+			return &all_props[i];
+		}
+	}
+	return NULL;
+}
+
+static bool
+prop_takes(const struct prop *p, const char *value)
+{
+	for (size_t i = 0; i < ARRAY_LEN(p->values) && p->values[i] != NULL; i++) {
+		if (strcmp(p->values[i], value) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+const char *
+props_get(const struct adm_pool *ap, const char *name)
+{
+	const struct prop *p = prop_find(name);
+	const char *value = json_string_value(json_object_get(ap->props, name));
+	if (p == NULL) {
+		return "";
+	}
+	return value != NULL && prop_takes(p, value) ? value : p->values[0];
+}
+
+bool
+props_is(const struct adm_pool *ap, const char *name, const char *value)
+{
+	return strcmp(props_get(ap, name), value) == 0;
+}
+
+int64_t
+props_fact(const struct adm_pool *ap, const char *name)
+{
+	return json_integer_value(json_object_get(ap->props, name));
+}
+
+static int
+props_store(struct adm_pool *ap, json_t *props)
+{
+	char *text = json_dumps(props, JSON_COMPACT);
+	int err = text != NULL ? pool_blob_put(ap->pool, PROPS_BLOB, text, (uint32_t)strlen(text))
+			       : -ENOMEM;
+	mem_free(text);
+	if (err == 0) {
+		json_incref(props);
+		json_decref(ap->props);
+		ap->props = props;
+	}
+	return err;
+}
+
+/* value NULL: by default again. */
+static int
+props_change(struct adm_pool *ap, const char *name, json_t *value)
+{
+	json_t *props = json_copy(ap->props);
+	if (props == NULL) {
+		json_decref(value);
+		return -ENOMEM;
+	}
+	if (value != NULL) {
+		json_object_set_new(props, name, value);
+	} else {
+		json_object_del(props, name);
+	}
+	int err = props_store(ap, props);
+	json_decref(props);
+	return err;
+}
+
+int
+props_fact_store(struct adm_pool *ap, const char *name, int64_t value)
+{
+	return props_change(ap, name, json_integer(value));
+}
+
+static json_t *
+prop_json(const struct adm_pool *ap, const struct prop *p)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:s}", "pool", pool_name(ap->pool), "property",
+	    p->name, "value", props_get(ap, p->name), "source",
+	    json_object_get(ap->props, p->name) != NULL ? "local" : "default", "help", p->help);
+}
+
+static int
+prop_unknown(const char *name, struct adm_error *e)
+{
+	char known[160] = "";
+	for (size_t i = 0; i < ARRAY_LEN(all_props); i++) {
+		size_t len = strlen(known);
+		snprintf(
+		    known + len, sizeof(known) - len, "%s%s", i > 0 ? ", " : "", all_props[i].name);
+	}
+	adm_fail_next(e, "A pool has: %s.", known);
+	return adm_fail(e, EINVAL, "there is no pool property '%.60s'", name);
+}
+
+int
+pool_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	struct adm_pool *ap = adm_arg_pool(a, args, e);
+	const char *name = ap != NULL ? adm_arg_string(args, "property", e) : NULL;
+	if (name == NULL) {
+		return -e->code;
+	}
+	if (strcmp(name, "all") != 0 && prop_find(name) == NULL) {
+		return prop_unknown(name, e);
+	}
+	json_t *list = json_array();
+	for (size_t i = 0; i < ARRAY_LEN(all_props); i++) {
+		if (strcmp(name, "all") == 0 || strcmp(name, all_props[i].name) == 0) {
+			json_array_append_new(list, prop_json(ap, &all_props[i]));
+		}
+	}
+	*out = list;
+	return 0;
+}
+
+int
+pool_cmd_set(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	struct adm_pool *ap = adm_arg_pool(a, args, e);
+	const char *name = ap != NULL ? adm_arg_string(args, "property", e) : NULL;
+	const char *value = json_string_value(json_object_get(args, "value"));
+	(void)out;
+	if (name == NULL) {
+		return -e->code;
+	}
+	const struct prop *p = prop_find(name);
+	if (p == NULL) {
+		return prop_unknown(name, e);
+	}
+	if (value == NULL) {
+		return adm_fail(e, EINVAL, "the argument 'value' is missing");
+	}
+	if (value[0] != '\0' && !prop_takes(p, value)) {
+		char takes[120] = "";
+		for (size_t i = 0; i < ARRAY_LEN(p->values) && p->values[i] != NULL; i++) {
+			size_t len = strlen(takes);
+			snprintf(takes + len, sizeof(takes) - len, "%s%s", i > 0 ? ", " : "",
+			    p->values[i]);
+		}
+		adm_fail_next(e, "It takes: %s.", takes);
+		return adm_fail(e, EINVAL, "'%.60s' is no value for %s", value, name);
+	}
+	int err = props_change(ap, name, value[0] != '\0' ? json_string(value) : NULL);
+	if (err != 0) {
+		return adm_fail(e, err, "the property could not be stored: %s", err_str(err));
+	}
+	pool_set_failmode(ap->pool, props_is(ap, "failmode", "continue"));
+	return 0;
+}
