@@ -202,6 +202,10 @@ create_locked(struct create *c)
 	fs_getattr(c->dir, &dir_attr);
 	wcc_before(&c->op.res->wcc, c->dir);
 	int err = perm_dir_change(&dir_attr, &c->op.req->cred);
+	bool device = c->args->type == FS_BLK || c->args->type == FS_CHR;
+	if (err == 0 && device && c->op.req->cred.uid != 0) {
+		err = -EPERM; /* whoever opened it on a client would have that client's device */
+	}
 	if (err == 0) {
 		err = create_new(c, &dir_attr);
 	}

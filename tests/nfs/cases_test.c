@@ -57,6 +57,15 @@ CASE(export_beside_slow_reader)
 CASE(share_beside_another)
 CASE(verifier_of_returning_pool)
 CASE(parent_in_listing)
+CASE(names_in_every_call)
+CASE(devices_for_root_only)
+CASE(two_filesystems)
+CASE(attributes_around_changes)
+CASE(times_that_dont_fit)
+CASE(dead_handle_in_every_call)
+CASE(mount_by_datagrams)
+CASE(thousands_of_shares)
+CASE(long_paths)
 
 int
 main(int argc, char **argv)
@@ -74,6 +83,9 @@ main(int argc, char **argv)
 	    T(b21_times), T(b23_write_verifier), T(b25_handles), T(b25_stale), T(b27_sticky),
 	    T(b27_set_ids), T(b28_limits), T(stream_without_pause), T(all_places_taken),
 	    T(strangers_forget_nothing), T(export_beside_slow_reader), T(share_beside_another),
-	    T(verifier_of_returning_pool), T(parent_in_listing)};
+	    T(verifier_of_returning_pool), T(parent_in_listing), T(names_in_every_call),
+	    T(devices_for_root_only), T(two_filesystems), T(attributes_around_changes),
+	    T(times_that_dont_fit), T(dead_handle_in_every_call), T(mount_by_datagrams),
+	    T(thousands_of_shares), T(long_paths)};
 	return unit_main("nfs_cases", tests, ARRAY_LEN(tests), argc, argv);
 }
