@@ -9,6 +9,35 @@
 #define SHARES_MAX 8192u
 #define ANON_ID 65534
 
+/* Puts the pool's name of now in front of what is named by a path. */
+static int
+share_rename_pool(json_t *share, const char *key, const char *pool)
+{
+	const char *old = json_string_value(json_object_get(share, key));
+	if (old == NULL) {
+		return 0;
+	}
+	const char *slash = old[0] == '/' ? "/" : "";
+	const char *rest = strchr(old + strlen(slash), '/');
+	json_t *text = json_sprintf("%s%s%s", slash, pool, rest != NULL ? rest : "");
+	return text != NULL ? json_object_set_new(share, key, text) : -ENOMEM;
+}
+
+/* A pool may be imported under another name: its shares come along. */
+static int
+shares_rename_pool(json_t *shares, const char *pool)
+{
+	size_t i;
+	json_t *share;
+	int err = 0;
+	json_array_foreach(json_object_get(shares, "shares"), i, share)
+	{
+		err = err != 0 ? err : share_rename_pool(share, "path", pool);
+		err = err != 0 ? err : share_rename_pool(share, "dataset", pool);
+	}
+	return err;
+}
+
 int
 shares_load(struct adm *a, struct adm_pool *ap, struct adm_error *e)
 {
@@ -31,6 +60,11 @@ shares_load(struct adm *a, struct adm_pool *ap, struct adm_error *e)
 		ap->shares = NULL;
 		return adm_fail(
 		    e, ERR_CORRUPT, "the share list of '%s' is damaged", pool_name(ap->pool));
+	}
+	if (shares_rename_pool(ap->shares, pool_name(ap->pool)) != 0) {
+		json_decref(ap->shares);
+		ap->shares = NULL;
+		return adm_fail(e, ENOMEM, "out of memory");
 	}
 	return 0;
 }
