@@ -257,31 +257,55 @@ dbuf_install(struct pool_buf *b, unsigned slot, struct iobuf *fresh, struct iobu
 	v->buf = iobuf_ref(fresh);
 }
 
+/* Bytes of b that the txg of this slot has been charged with. */
+static uint32_t
+version_charge(const struct pool_buf *b, unsigned slot)
+{
+	return b->v[slot].buf != NULL ? b->v[slot].buf->cap_bytes : 0;
+}
+
+/* A block may grow within one txg: what it is charged with grows with it. */
+static void
+version_charge_raise(struct pool_tx *tx, const struct pool_buf *b, uint32_t charged, uint32_t now)
+{
+	if (now > charged) {
+		txg_count_dirty(tx, now - charged, obj_copies(b->obj));
+	}
+}
+
+/* Under the lock. */
+static void
+version_set_length(struct pool_buf *b, unsigned slot, uint32_t len_bytes)
+{
+	b->len_bytes = len_bytes;
+	b->v[slot].len_bytes = len_bytes;
+}
+
 uint8_t *
 dbuf_make_writable(struct pool_tx *tx, struct pool_buf *b, uint32_t keep_bytes, uint32_t len_bytes)
 {
 	struct pool_obj *o = b->obj;
 	unsigned slot = TXG_SLOT(tx->txg);
 	struct iobuf *fresh, *old[2] = {NULL, NULL};
-	bool in_place, was_dirty;
+	uint32_t charged;
+	bool in_place;
 
 	ASSERT(b->pins > 0 && len_bytes % SECTOR_BYTES == 0);
 	obj_dirty(tx, o);
 	spin_lock(&o->lock);
 	in_place = dbuf_in_place(b, slot, len_bytes);
-	was_dirty = b->v[slot].buf != NULL;
+	charged = version_charge(b, slot);
 	if (in_place) {
-		if (!was_dirty) {
+		if (charged == 0) {
 			list_push_back(&o->live[slot].bufs, &b->v[slot].link);
 			b->v[slot].buf = iobuf_ref(b->newest);
 		}
-		b->len_bytes = len_bytes;
-		b->v[slot].len_bytes = len_bytes;
+		version_set_length(b, slot, len_bytes);
 		spin_unlock(&o->lock);
-		if (!was_dirty) {
+		if (charged == 0) {
 			iobuf_recount(b->newest, ARENA_DIRTY);
-			txg_count_dirty(tx, b->newest->cap_bytes, obj_copies(o));
 		}
+		version_charge_raise(tx, b, charged, b->newest->cap_bytes);
 		return b->newest->data;
 	}
 	spin_unlock(&o->lock);
@@ -292,14 +316,11 @@ dbuf_make_writable(struct pool_tx *tx, struct pool_buf *b, uint32_t keep_bytes, 
 	}
 	spin_lock(&o->lock);
 	dbuf_install(b, slot, fresh, old);
-	b->len_bytes = len_bytes;
-	b->v[slot].len_bytes = len_bytes;
+	version_set_length(b, slot, len_bytes);
 	spin_unlock(&o->lock);
 	iobuf_unref(old[0]);
 	iobuf_unref(old[1]);
-	if (!was_dirty) {
-		txg_count_dirty(tx, fresh->cap_bytes, obj_copies(o));
-	}
+	version_charge_raise(tx, b, charged, fresh->cap_bytes);
 	return fresh->data;
 }
 

@@ -10,7 +10,6 @@
 #include "pool/pool_log.h"
 #include "pool/txg.h"
 
-#define THROTTLE_PERCENT 60u
 #define THROTTLE_STEP_NS (200 * NSEC_PER_USEC)
 #define THROTTLE_NS_MAX (100 * NSEC_PER_MSEC)
 #define DIRTY_WAIT_NS (100 * NSEC_PER_MSEC)
@@ -32,13 +31,13 @@ dirty_total(struct txgs *t)
 	return sum;
 }
 
-/* Slower and slower from THROTTLE_PERCENT on, and at the limit until a txg has landed. */
+/* Slower and slower from TXG_THROTTLE_PERCENT on, and at the limit until a txg has landed. */
 static int
 dirty_reserve(struct pool *p, uint32_t bytes)
 {
 	struct txgs *t = p->txgs;
 	uint64_t limit = t->dirty_limit;
-	uint64_t start = limit * THROTTLE_PERCENT / 100;
+	uint64_t start = limit * TXG_THROTTLE_PERCENT / 100;
 	uint64_t total = dirty_total(t);
 
 	while (total > 0 && total + bytes > limit) {
@@ -204,11 +203,10 @@ void
 pool_tx_end(struct pool_tx *tx)
 {
 	struct txgs *t = tx->p->txgs;
-	uint64_t open_dirty = atomic_load(&t->dirty_bytes[TXG_SLOT(tx->txg)]);
 
 	atomic_fetch_sub(&t->reserved_bytes, tx->need_bytes);
 	tx_settle_space(tx);
-	if (open_dirty >= t->dirty_limit / 4 ||
+	if (txg_is_full(t, tx->txg) ||
 	    (tx->ring != NULL && ilog_fill_percent(tx->ring) > LOG_FULL_PERCENT)) {
 		txg_want(t, tx->txg);
 	}

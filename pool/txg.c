@@ -9,9 +9,13 @@
  * (pool_tx_begin's rule), so the holders finish. Then the closed txg is synced while the next one
  * fills.
  *
- * A txg is closed when somebody wants it committed, 5 s after it was first used, when a quarter of
- * the dirty limit is used, or when there is background work. An unused txg without wishes stays
- * open: an idle pool sleeps.
+ * A txg is closed when somebody wants it committed, 5 s after it was first used, when it is full,
+ * or when there is background work. An unused txg without wishes stays open: an idle pool sleeps.
+ *
+ * A block that is written again within a txg goes to the drives once. So a txg stays open as long
+ * as it can: it is full when what will come in while it is written, at the rate at which it filled
+ * itself and if the drives are as quick as last time, would reach the throttle; but not below a
+ * quarter of the limit.
  */
 #include "pool/txg.h"
 
@@ -32,8 +36,7 @@ dirty_limit(struct pool *p)
 	uint64_t limit;
 
 	arena_get_info(&arena);
-	/* half: versions of a block that two txgs write, and rounding up to powers of two */
-	limit = MIN(arena.budget_bytes[ARENA_DIRTY] / 2, DIRTY_LIMIT_MAX);
+	limit = MIN(arena.budget_bytes[ARENA_DIRTY], DIRTY_LIMIT_MAX);
 	if (ring > 0) {
 		limit = MIN(limit, ring / 5);
 	}
@@ -206,6 +209,31 @@ pool_sync(struct pool *p)
 
 /* ---- the syncing fiber ---- */
 
+/* How long a txg of so many bytes will take to be written. */
+static uint64_t
+sync_estimate_ns(const struct txgs *t, uint64_t bytes)
+{
+	uint64_t last_kib = MAX(atomic_load(&t->synced_bytes), MIB) / KIB;
+	uint64_t ns = MIN(atomic_load(&t->synced_ns), TXG_NS);
+
+	return MIN(ns * MAX(bytes / KIB, last_kib) / last_kib, TXG_NS);
+}
+
+bool
+txg_is_full(struct txgs *t, uint64_t txg)
+{
+	uint64_t dirty = atomic_load(&t->dirty_bytes[TXG_SLOT(txg)]);
+	uint64_t throttle = t->dirty_limit * TXG_THROTTLE_PERCENT / 100;
+	uint64_t sync_us, age_us;
+
+	if (dirty < t->dirty_limit / 4 || dirty >= throttle || atomic_load(&t->synced_ns) == 0) {
+		return dirty >= t->dirty_limit / 4;
+	}
+	sync_us = sync_estimate_ns(t, dirty) / NSEC_PER_USEC;
+	age_us = (rt_now_ns() - atomic_load(&t->first_use_ns[TXG_SLOT(txg)])) / NSEC_PER_USEC;
+	return dirty + dirty / KIB * sync_us / MAX(age_us, 1u) * KIB >= throttle;
+}
+
 /* When the open txg is to be closed: 0 = now, RT_FOREVER = not yet known. */
 static uint64_t
 close_time(struct txgs *t)
@@ -214,10 +242,7 @@ close_time(struct txgs *t)
 	uint64_t first = atomic_load(&t->first_use_ns[TXG_SLOT(open)]);
 	uint64_t at = RT_FOREVER;
 
-	if (atomic_load(&t->wanted) >= open) {
-		return 0;
-	}
-	if (atomic_load(&t->dirty_bytes[TXG_SLOT(open)]) >= t->dirty_limit / 4) {
+	if (atomic_load(&t->wanted) >= open || txg_is_full(t, open)) {
 		return 0;
 	}
 	if (first != 0) {
@@ -290,11 +315,14 @@ static int
 sync_next(struct txgs *t, uint32_t flags)
 {
 	uint64_t txg = quiesce(t);
+	uint64_t began_ns = rt_now_ns();
 	int err;
 
 	atomic_store(&t->syncing, txg);
 	err = sync_txg(t->p, txg, flags);
 	if (err == 0) {
+		atomic_store(&t->synced_ns, rt_now_ns() - began_ns);
+		atomic_store(&t->synced_bytes, atomic_load(&t->dirty_bytes[TXG_SLOT(txg)]));
 		txg_landed(t, txg);
 		log_committed(t->p, txg);
 	}

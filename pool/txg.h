@@ -13,6 +13,9 @@
 #define DEFERRED_SLOT(txg) ((txg) & (DEFERRED_SLOTS - 1))
 STATIC_ASSERT(DEFERRED_SLOTS >= TXG_SLOTS + TXG_FALLBACK);
 
+/* Writers are slowed down when so much of the dirty limit is used. */
+#define TXG_THROTTLE_PERCENT 60u
+
 struct txg_holds {
 	atomic_uint n[TXG_SLOTS]; /* [r] raised and lowered by one reactor, read by the syncing fiber */
 	uint8_t pad[64 - TXG_SLOTS * sizeof(atomic_uint)];
@@ -31,6 +34,7 @@ struct txgs {
 	atomic_ullong dirty_sectors[TXG_SLOTS]; /* reserved for them until the txg has landed */
 	atomic_ullong reserved_bytes; /* promised to transactions that have not ended */
 	uint64_t dirty_limit;
+	atomic_ullong synced_ns, synced_bytes; /* the last sync: how long it took, for how much */
 	atomic_ullong replay_seq[TXG_SLOTS]; /* highest log record whose effect is in this txg */
 	struct mutex mu;
 	struct cond gate_cond;    /* the gate opened */
@@ -63,6 +67,8 @@ void txgs_close(struct pool *p);
 
 void txg_hold_open(struct txgs *t, unsigned reactor, uint64_t *out_txg) MAY_PARK;
 void txg_hold_drop(struct txgs *t, unsigned reactor, uint64_t txg);
+/* Has txg, an open one, so much to write that it should be closed? */
+bool txg_is_full(struct txgs *t, uint64_t txg);
 /* Ask for the commit of txg; never waits. */
 void txg_want(struct txgs *t, uint64_t txg);
 /* Parks until txg is committed. 0; -ERR_SUSPENDED. */

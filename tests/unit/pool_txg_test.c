@@ -1,0 +1,133 @@
+/*
+ * pool_txg_test.c - what a txg is charged with, and when it is full.
+ */
+#include "pool/object.h"
+#include "pool/txg.h"
+#include "tests/unit/pool_rig.h"
+
+#define DRIVE_BYTES (96 * MIB)
+#define STEP 4096u
+#define BLOCK (32 * STEP)
+
+static struct pool_rig rig;
+static struct pool *pool;
+static struct pool_ds *ds;
+
+/* ---- full ---- */
+
+/* A txg that became dirty in so many ms; the one before took so long for so much. */
+static bool
+full(uint64_t dirty_mib, uint64_t age_ms, uint64_t synced_mib, uint64_t synced_ms)
+{
+	struct txgs t = {.dirty_limit = 100 * MIB};
+
+	atomic_store(&t.dirty_bytes[TXG_SLOT(7)], dirty_mib * MIB);
+	atomic_store(&t.first_use_ns[TXG_SLOT(7)], rt_now_ns() - age_ms * NSEC_PER_MSEC);
+	atomic_store(&t.synced_bytes, synced_mib * MIB);
+	atomic_store(&t.synced_ns, synced_ms * NSEC_PER_MSEC);
+	return txg_is_full(&t, 7);
+}
+
+static void
+run_full(void *arg UNUSED)
+{
+	fiber_sleep(20 * NSEC_PER_SEC); /* so that there is a past */
+	/* nothing is known of the drives: a quarter */
+	CU_ASSERT(!full(24, 1000, 0, 0) && full(26, 1000, 0, 0));
+	/* quick drives: until the throttle is near; never beyond */
+	CU_ASSERT(!full(50, 1000, 25, 10) && full(59, 1000, 25, 10) && full(61, 4000, 25, 1));
+	/* filled in no time, or drives that take long: a quarter, not less */
+	CU_ASSERT(full(26, 1, 25, 10) && full(26, 1000, 25, 4000) && !full(24, 1, 25, 4000));
+	/* as long as it fills slowly there is time */
+	CU_ASSERT(!full(40, 4000, 25, 300) && full(40, 400, 25, 300));
+	/* what took long was large */
+	CU_ASSERT(!full(40, 4000, 20, 400) && full(40, 4000, 1, 400));
+}
+
+static void
+test_full(void)
+{
+	struct rt_options opt = unit_rt(true, 1, unit_seed(1));
+
+	CU_ASSERT_EQUAL(rt_run(&opt, run_full, NULL), 0);
+}
+
+/* ---- charged ---- */
+
+static uint64_t
+dirty_of(const struct pool_tx *tx)
+{
+	return atomic_load(&pool->txgs->dirty_bytes[TXG_SLOT(pool_tx_txg(tx))]);
+}
+
+/* However small the steps in which a block is written, it is charged with its size. */
+static void
+charge(void)
+{
+	struct pool_need need = {.dirty_bytes = 2 * MIB};
+	static uint8_t data[STEP] = {1};
+	struct iovec iov = {data, sizeof(data)};
+	struct pool_obj *obj;
+	struct pool_tx *tx;
+	int err = pool_tx_begin(ds, &need, &tx);
+
+	ASSERT(err == 0);
+	err = pool_obj_create(tx, ds, OBJ_FILE, BLOCK, 0, 0, &obj);
+	ASSERT(err == 0);
+	for (uint64_t at = 0; at < BLOCK; at += STEP) {
+		err = pool_write(tx, obj, at, &iov, 1);
+		ASSERT(err == 0);
+	}
+	CU_ASSERT_EQUAL(dirty_of(tx), BLOCK);
+	CU_ASSERT(tx->dirtied_sectors >= space_sectors_for(pool, BLOCK, BLOCK));
+	err = pool_write(tx, obj, STEP, &iov, 1);
+	ASSERT(err == 0);
+	CU_ASSERT_EQUAL(dirty_of(tx), BLOCK); /* once */
+	pool_tx_end(tx);
+	err = pool_sync(pool);
+	ASSERT(err == 0);
+	pool_obj_release(obj);
+}
+
+static void
+run_charge(void *arg UNUSED)
+{
+	struct pool_set_spec set = {RAIDZ_KIND_PARITY, 1, 4, rig.drives};
+	struct pool_create_spec spec = {
+	    .name = "tank", .sets = &set, .set_count = 1, .host_name = "here", .host_id = 1};
+	char why[200];
+	int err;
+
+	rig_open(&rig);
+	err = pool_create(&spec, &pool, why, sizeof(why));
+	ASSERT(err == 0);
+	err = pool_ds_open(pool, "tank", &ds);
+	ASSERT(err == 0);
+	charge();
+	pool_ds_close(ds);
+	err = pool_export(pool);
+	ASSERT(err == 0);
+	memset(rig.drives, 0, sizeof(rig.drives));
+}
+
+static void
+test_charge(void)
+{
+	struct rt_options opt = unit_rt(true, 2, unit_seed(1));
+
+	opt.arena_bytes = 64 * MIB;
+	rig_make(&rig, 4, DRIVE_BYTES);
+	CU_ASSERT_EQUAL(rt_run(&opt, run_charge, NULL), 0);
+	rig_unmake(&rig);
+}
+
+static const struct unit_test tests[] = {
+    {"when a txg is full", test_full},
+    {"a block is charged with its size", test_charge},
+};
+
+int
+main(int argc, char **argv)
+{
+	return unit_main("pool_txg", tests, ARRAY_LEN(tests), argc, argv);
+}
