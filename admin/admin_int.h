@@ -34,10 +34,12 @@ struct adm_ctrl {
 };
 
 struct adm_monitor;
+struct adm_watch;
 
 struct adm {
 	const struct adm_config *cfg; /* [c] */
 	struct adm_monitor *monitor;  /* [c] once it runs */
+	struct adm_watch *watch;      /* [c] the same; NULL: none */
 	struct mutex drives_lock;     /* RANK_ADMIN_DRIVES: one at a time gives drives to pools in service; under lock, shared */
 	int parent_fd;                /* [c] to the privileged parent; -1 = none */
 	struct mutex parent_lock;     /* RANK_LEAF: one request to the parent at a time */
@@ -144,6 +146,16 @@ void monitor_stop(struct adm *a) MAY_PARK;
 /* Something was noted that is to be made durable soon. */
 void monitor_wake(struct adm *a);
 
+/* ---- hotplug.c ---- */
+/* The directory where drives appear and vanish is watched: true since the last call when it changed. */
+int hotplug_watch(struct adm *a) WARN_UNUSED;
+void hotplug_unwatch(struct adm *a);
+bool hotplug_changed(struct adm *a);
+/* Looks at all drives of the machine and takes back those that pools in service miss. Under lock, shared, and drives_lock. */
+void hotplug_take(struct adm *a) MAY_PARK;
+/* Does a pool miss a drive that could come back? */
+bool hotplug_is_missing(struct adm *a);
+
 /* ---- drives.c ---- */
 struct drive_list {
 	struct kb_found *found;
@@ -174,6 +186,10 @@ int drives_check_free(struct adm *a, struct kb_drive *d, bool as_spare, bool for
 void imports_auto(struct adm *a) MAY_PARK;
 int imports_list(struct adm *a, json_t **out, struct adm_error *e) MAY_PARK;
 int imports_run(struct adm *a, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
+
+/* ---- cmd_pool.c ---- */
+/* Out of service, then end(pool): pool_export or pool_destroy. Under lock, exclusive. */
+int adm_pool_close(struct adm *a, struct adm_pool *ap, int (*end)(struct pool *p), struct adm_error *e) MAY_PARK;
 
 /* ---- shares.c ---- */
 int shares_load(struct adm *a, struct adm_pool *ap, struct adm_error *e) MAY_PARK;

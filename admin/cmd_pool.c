@@ -216,8 +216,8 @@ pool_cmd_create(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 }
 
 /* Out of service, then end(pool): export or destroy. */
-static int
-pool_close(struct adm *a, struct adm_pool *ap, int (*end)(struct pool *p), struct adm_error *e)
+int
+adm_pool_close(struct adm *a, struct adm_pool *ap, int (*end)(struct pool *p), struct adm_error *e)
 {
 	struct pool *p = ap->pool;
 	struct adm_pool gone = *ap;
@@ -260,7 +260,7 @@ pool_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		pool_status_free(&st);
 		return 0;
 	}
-	return pool_close(a, ap, pool_destroy, e);
+	return adm_pool_close(a, ap, pool_destroy, e);
 }
 
 static int
@@ -268,7 +268,7 @@ pool_cmd_export(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
 	struct adm_pool *ap = adm_arg_pool(a, args, e);
 	(void)out;
-	return ap == NULL ? -e->code : pool_close(a, ap, pool_export, e);
+	return ap == NULL ? -e->code : adm_pool_close(a, ap, pool_export, e);
 }
 
 static int

@@ -1,12 +1,16 @@
 /*
- * monitor.c - what the daemon does for pools in service by itself: keeps their events, scrubs them
- * when it is time. One fiber; it holds adm->lock shared while it works, so that commands that look
- * go on beside it.
+ * monitor.c - what the daemon does for pools in service by itself: takes back drives that return
+ * (hotplug.c), imports pools anew that can't go on otherwise, keeps their events, scrubs them when
+ * it is time. One fiber; it holds adm->lock shared while it works, so that commands that look go on
+ * beside it, and exclusive for an import.
  */
 #include <stdio.h>
 #include "admin/admin_int.h"
 
-#define LOOK_NS NSEC_PER_SEC
+#define LOOK_NS \
+	(200 * NSEC_PER_MSEC) /* how soon a change of drives is noticed; nothing is read then */
+#define MISSING_LOOK_NS (5 * NSEC_PER_SEC)
+#define REIMPORT_AGAIN_NS (15 * NSEC_PER_SEC)
 #define SCRUB_LOOK_S 60u /* how often it is asked whether a scrub is due */
 #define DAY_S ((int64_t)24 * 3600)
 
@@ -15,7 +19,7 @@ struct adm_monitor {
 	struct mutex mu; /* RANK_LEAF */
 	struct cond wake;
 	bool stop, woken;
-	uint64_t scrub_looked_ns;
+	uint64_t scrub_looked_ns, missing_looked_ns, reimported_ns;
 	struct waitgroup done;
 };
 
@@ -60,15 +64,113 @@ scrub_look(struct adm_pool *ap)
 	}
 }
 
+/* ---- drives ---- */
+
+static void
+drives_look(struct adm_monitor *m)
+{
+	struct adm *a = m->a;
+	bool changed = hotplug_changed(a);
+	if (changed) {
+		for (uint32_t i = 0; i < a->pool_count; i++) {
+			pool_drives_look(a->pools[i].pool);
+		}
+	}
+	if (changed || rt_now_ns() - m->missing_looked_ns >= MISSING_LOOK_NS) {
+		m->missing_looked_ns = rt_now_ns();
+		if (hotplug_is_missing(a)) {
+			mutex_lock(&a->drives_lock);
+			hotplug_take(a);
+			mutex_unlock(&a->drives_lock);
+		}
+	}
+}
+
+/* ---- pools that only an import helps ---- */
+
+/* Suspended for good, though no set misses more drives than it can. */
+static bool
+needs_import(struct pool *p)
+{
+	struct pool_status st;
+	if (!pool_is_suspended(p) || pool_get_status(p, &st) != 0) {
+		return false;
+	}
+	bool needs = st.reimport;
+	for (uint32_t s = 0; s < st.set_count; s++) {
+		uint32_t missing = 0;
+		for (uint32_t i = 0; i < st.drive_count; i++) {
+			const struct pool_drive_status *d = &st.drives[i];
+			missing += d->role == DRIVE_ROLE_DATA && d->set_index == s && !d->present;
+		}
+		uint32_t parity = le32_get(st.sets[s].parity), width = le32_get(st.sets[s].width);
+		bool mirror = le32_get(st.sets[s].kind) == RAIDZ_KIND_MIRROR;
+		needs = needs && missing <= (mirror ? width - 1 : parity);
+	}
+	pool_status_free(&st);
+	return needs;
+}
+
+/* Its clients are told to ask again meanwhile; what was acknowledged as stable is replayed. */
+static void
+import_anew(struct adm *a, struct adm_pool *ap)
+{
+	struct adm_error e = {0};
+	struct guid guid = pool_guid(ap->pool);
+	json_t *out = NULL;
+	char text[33];
+	adm_guid_text(&guid, text);
+	json_t *args = json_pack("{s:s}", "pool", text);
+	log_notice("pool-import-anew pool=%s", pool_name(ap->pool));
+	nfsd_pools_changing(a->nfsd, true);
+	/* it can't be closed cleanly, which is the reason for all this */
+	(void)adm_pool_close(a, ap, pool_export, &e);
+	int err = imports_run(a, args, &out, &e);
+	nfsd_pools_changing(a->nfsd, false);
+	if (err != 0) {
+		log_error("pool-not-imported guid=%s reason=\"%s\"", text, e.message);
+	} else {
+		for (uint32_t i = 0; i < a->pool_count; i++) {
+			struct guid now = pool_guid(a->pools[i].pool);
+			if (memcmp(&now, &guid, sizeof(now)) == 0) {
+				diary_add(&a->pools[i], DIARY_HISTORY, "agated", "pool import",
+				    "export and import: drives that vanished had lost blocks");
+			}
+		}
+	}
+	json_decref(args);
+	json_decref(out);
+}
+
+static void
+imports_look(struct adm_monitor *m)
+{
+	struct adm *a = m->a;
+	if (m->reimported_ns != 0 && rt_now_ns() - m->reimported_ns < REIMPORT_AGAIN_NS) {
+		return;
+	}
+	rwlock_wrlock(&a->lock);
+	for (uint32_t i = 0; i < a->pool_count; i++) {
+		if (needs_import(a->pools[i].pool)) {
+			m->reimported_ns = rt_now_ns();
+			import_anew(a, &a->pools[i]);
+			break; /* the list has changed */
+		}
+	}
+	rwlock_wrunlock(&a->lock);
+}
+
 /* ---- the fiber ---- */
 
 static void
 monitor_look(struct adm_monitor *m)
 {
 	struct adm *a = m->a;
+	bool suspended = false;
 	bool scrubs = m->scrub_looked_ns == 0 ||
 		      rt_now_ns() - m->scrub_looked_ns >= SCRUB_LOOK_S * NSEC_PER_SEC;
 	rwlock_rdlock(&a->lock);
+	drives_look(m);
 	for (uint32_t i = 0; i < a->pool_count; i++) {
 		struct adm_pool *ap = &a->pools[i];
 		if (scrubs) {
@@ -78,10 +180,14 @@ monitor_look(struct adm_monitor *m)
 		}
 		diary_gather(ap);
 		diary_store(ap);
+		suspended = suspended || needs_import(ap->pool);
 	}
 	rwlock_rdunlock(&a->lock);
 	if (scrubs) {
 		m->scrub_looked_ns = rt_now_ns();
+	}
+	if (suspended) {
+		imports_look(m);
 	}
 }
 
@@ -120,6 +226,11 @@ monitor_start(struct adm *a)
 	wg_init(&m->done);
 	wg_add(&m->done, 1);
 	a->monitor = m;
+	int err = hotplug_watch(a);
+	if (err != 0) {
+		log_warn("drives-not-watched reason=%s",
+		    err_str(err)); /* then they are found every few seconds */
+	}
 	fiber_spawn_wait(0, FIBER_ADMIN, "admin-monitor", monitor_main, m);
 	return 0;
 }
@@ -149,6 +260,7 @@ monitor_stop(struct adm *a)
 	cond_broadcast(&m->wake);
 	mutex_unlock(&m->mu);
 	wg_wait(&m->done);
+	hotplug_unwatch(a);
 	a->monitor = NULL;
 	mem_free(m);
 }

@@ -97,6 +97,8 @@ int kb_open(const char *path, int fd, bool exclusive, struct kb_drive **out) WAR
  * to be taken from. May park.
  */
 int kb_claim(struct kb_drive *d, bool shared) WARN_UNUSED MAY_PARK;
+/* Lets others claim it, though it stays open: for one that is gone and may come back. */
+void kb_unclaim(struct kb_drive *d);
 /* Waits (at most the drive's timeout) for outstanding I/O; late I/O keeps its buffers until it ends.
  * Nobody may submit during or after it. */
 void kb_close(struct kb_drive *d) MAY_PARK;

@@ -10,7 +10,7 @@
  * threads. The file is opened with O_DIRECT where the file system can, so that data is not cached
  * twice. A flush is fdatasync, FUA is RWF_DSYNC.
  *
- * An image that was deleted or made shorter is a drive that was pulled out: it is gone from then
+ * An image that was deleted, renamed or made shorter is a drive that was pulled out: it is gone from then
  * on. Nothing tells, so every FILE_LOOK_NS one of the I/Os looks.
  *
  * Discard is a punched hole in both kinds, made by a worker in small steps: a step holds the file's
@@ -124,7 +124,7 @@ static bool
 file_is_pulled(struct kb_file *f)
 {
 	uint64_t now = rt_now_ns();
-	struct stat st;
+	struct stat st, named;
 
 	if (atomic_load(&f->map.torn)) {
 		return true;
@@ -133,8 +133,12 @@ file_is_pulled(struct kb_file *f)
 		return false;
 	}
 	atomic_store_explicit(&f->looked_ns, now, memory_order_relaxed);
-	return fstat(f->fd, &st) == 0 &&
-	       (st.st_nlink == 0 || (uint64_t)st.st_size < f->drive.info.size_bytes);
+	if (fstat(f->fd, &st) == 0 &&
+	    (st.st_nlink == 0 || (uint64_t)st.st_size < f->drive.info.size_bytes)) {
+		return true;
+	}
+	return stat(f->drive.info.path, &named) != 0 ? errno == ENOENT
+						     : named.st_ino != st.st_ino || named.st_dev != st.st_dev;
 }
 
 /* The status of an I/O, unless the drive turns out to have been pulled meanwhile. */

@@ -217,3 +217,11 @@ kb_claim(struct kb_drive *d, bool shared)
 	}
 	return 0;
 }
+
+void
+kb_unclaim(struct kb_drive *d)
+{
+	if (d->lock_fd >= 0 && flock(d->lock_fd, LOCK_UN) != 0) {
+		log_warn("drive-not-unlocked path=%s reason=%s", d->info.path, err_str(errno));
+	}
+}

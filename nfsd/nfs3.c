@@ -103,7 +103,8 @@ nfs3_enter(struct nfs3_op *op, const struct nfs3_fh *fh, struct fh_parts *parts)
 	}
 	struct export *e = export_find(op->r->table, parts->dataset_guid, parts->share);
 	if (e == NULL) {
-		return -ESTALE;
+		/* a pool that is about to be back in service: the client asks again */
+		return atomic_load(&op->r->n->pools_changing) > 0 ? -ERR_SUSPENDED : -ESTALE;
 	}
 	err = fh_verify(e, fh->bytes);
 	if (err != 0) {

@@ -297,6 +297,16 @@ nfsd_remove_pool(struct nfsd *n, struct pool *p)
 	}
 }
 
+void
+nfsd_pools_changing(struct nfsd *n, bool changing)
+{
+	if (changing) {
+		atomic_fetch_add(&n->pools_changing, 1);
+	} else {
+		atomic_fetch_sub(&n->pools_changing, 1);
+	}
+}
+
 /* Oldest first, whatever order they came in: which one a handle without a number means must not
  * change with a restart. */
 static int

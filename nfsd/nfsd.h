@@ -39,6 +39,8 @@ int nfsd_add_pool(struct nfsd *n, struct pool *p, struct fs_pool **out) WARN_UNU
 /* No request touches the pool when it returns; fs_pool is closed; handles answer NFS3ERR_STALE
  * until it is added again. */
 void nfsd_remove_pool(struct nfsd *n, struct pool *p) MAY_PARK;
+/* From true until false handles of pools that aren't in service get NFS3ERR_JUKEBOX: one of them is about to come back. */
+void nfsd_pools_changing(struct nfsd *n, bool changing);
 
 /* ---- exports: one compiled, immutable table; publishing a new one is atomic and takes effect on
  * the next call of every client ---- */

@@ -62,6 +62,7 @@ struct nfsd {
 
 	struct mutex config_lock; /* RANK_NFSD_EXPORTS: pools and publishing */
 	struct list pools;        /* under config_lock */
+	atomic_uint pools_changing; /* see nfsd_pools_changing */
 	struct spin table_guard;
 	struct export_table *table;    /* [s] table_guard */
 	struct nfsd_export *published; /* under config_lock: what the owner asked for, to recompile

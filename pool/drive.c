@@ -45,6 +45,7 @@ let_go(struct pool *p, struct vdev_drive *m)
 	}
 	/* the in-pool ring may have it as a side until its epoch ends: closed with the pool */
 	if (old != NULL) {
+		kb_unclaim(old);
 		vdev_retire(&p->v, old);
 	}
 }
@@ -83,6 +84,9 @@ pool_drive_return(struct pool *p, struct kb_drive *d)
 	err = may_return(p, m, &pr);
 	if (err == 0) {
 		let_go(p, m);
+		err = m->role != DRIVE_ROLE_SPARE ? kb_claim(d, false) : 0;
+	}
+	if (err == 0) {
 		m->kb = d;
 		m->returned_ns = rt_now_ns();
 		if (m->role == DRIVE_ROLE_DATA && m->state != DRIVE_STATE_OFFLINE) {

@@ -183,7 +183,7 @@ void pool_status_free(struct pool_status *s);
 /*
  * pool_drive_return - a drive that carries a label of this pool and whose member is absent, gone or out. It is written from now on, and
  * stale for what it missed (whole when nothing was accepted without it). A suspended pool goes on by itself when enough are back. The pool owns d when this is 0.
- * -ENOENT no member of this pool; -EBUSY the member is there and well; -EROFS; errors of reading the drive. May park.
+ * -ENOENT no member of this pool; -EBUSY the member is there and well, or another process has the drive; -EROFS; errors of reading the drive. May park.
  */
 int pool_drive_return(struct pool *p, struct kb_drive *d) WARN_UNUSED MAY_PARK;
 /* Out by the administrator's wish, until pool_drive_online or (until_import) the next import; durable on return. Data drives. -ENOENT; -EBUSY the

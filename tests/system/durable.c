@@ -177,6 +177,18 @@ plan(struct worker *w, struct note *n)
 	}
 }
 
+#define AGAIN_US 50000
+#define AGAIN_TRIES_MAX 1200
+
+/* A suspended pool: nothing was changed, and the client is to try again later. Of a WRITE that was
+ * refused libnfs tells only that much. */
+static bool
+asks_again(struct worker *w, int err)
+{
+	const char *said = nfs_get_error(w->nfs);
+	return err == -EFAULT || (said != NULL && strstr(said, "NFS3ERR_JUKEBOX") != NULL);
+}
+
 /* A server that is gone answers nothing; every answer it gives has to be good. */
 static void NORETURN
 end_worker(struct worker *w, int err, const char *what)
@@ -185,6 +197,7 @@ end_worker(struct worker *w, int err, const char *what)
 	if (said != NULL && strstr(said, "NFS3ERR") != NULL) {
 		die("worker %u: %s: %d (%s)", w->number, what, err, said);
 	}
+	fprintf(stderr, "worker %u: %s: %d (%s)\n", w->number, what, err, said != NULL ? said : "");
 	_exit(EXIT_GONE);
 }
 
@@ -208,6 +221,11 @@ work(const char *url, const char *journal, const char *dir, unsigned number, uin
 		plan(&w, &n);
 		note(&w, &n, KIND_INTENT);
 		int err = perform(&w, &n);
+		for (int tries = 0; err != 0 && asks_again(&w, err) && tries < AGAIN_TRIES_MAX;
+		     tries++) {
+			usleep(AGAIN_US);
+			err = perform(&w, &n);
+		}
 		if (err != 0) {
 			end_worker(&w, err, "a change");
 		}
