@@ -36,10 +36,18 @@ struct adm_ctrl {
 struct adm_monitor;
 struct adm_watch;
 
+/* What arrivals.c remembers between looks. */
+struct adm_arrivals {
+	uint64_t drives;     /* what was there at the last look, hashed */
+	uint64_t changed_ns; /* when that changed; 0 = all is taken up that can be */
+	uint64_t looked_ns;
+};
+
 struct adm {
 	const struct adm_config *cfg; /* [c] */
 	struct adm_monitor *monitor;  /* [c] once it runs */
 	struct adm_watch *watch;      /* [c] the same; NULL: none */
+	struct adm_arrivals arrivals; /* monitor's fiber only, once it runs */
 	struct mutex drives_lock;     /* RANK_ADMIN_DRIVES: one at a time gives drives to pools in service; under lock, shared */
 	int parent_fd;                /* [c] to the privileged parent; -1 = none */
 	struct mutex parent_lock;     /* RANK_LEAF: one request to the parent at a time */
@@ -182,14 +190,23 @@ int drives_check_free(struct adm *a, struct kb_drive *d, bool as_spare, bool for
     struct adm_error *e) MAY_PARK;
 
 /* ---- imports.c ---- */
-/* Imports every complete pool found; used at start. */
-void imports_auto(struct adm *a) MAY_PARK;
+/* Imports the pools found that are this machine's; lock held exclusively, or nobody else yet. */
+enum imports_when {
+	IMPORTS_START,    /* what can serve */
+	IMPORTS_COMPLETE, /* only what has all its drives; more may be coming */
+	IMPORTS_SETTLED   /* what can serve; no more drives came */
+};
+void imports_auto(struct adm *a, enum imports_when when) MAY_PARK;
 int imports_list(struct adm *a, json_t **out, struct adm_error *e) MAY_PARK;
 int imports_run(struct adm *a, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
 
 /* ---- cmd_pool.c ---- */
-/* Out of service, then end(pool): pool_export or pool_destroy. Under lock, exclusive. */
+/* Out of service, then end(pool): pool_export, pool_release or pool_destroy. Under lock, exclusive. */
 int adm_pool_close(struct adm *a, struct adm_pool *ap, int (*end)(struct pool *p), struct adm_error *e) MAY_PARK;
+
+/* ---- arrivals.c: pools whose drives turn up while the daemon runs ---- */
+void arrivals_begin(struct adm *a) MAY_PARK; /* before the imports at start */
+void arrivals_look(struct adm *a) MAY_PARK;  /* monitor's fiber, no lock held */
 
 /* ---- shares.c ---- */
 int shares_load(struct adm *a, struct adm_pool *ap, struct adm_error *e) MAY_PARK;

@@ -215,14 +215,14 @@ pool_cmd_create(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	return err;
 }
 
-/* Out of service, then end(pool): export or destroy. */
+/* Out of service, then end(pool): export, release or destroy. */
 int
 adm_pool_close(struct adm *a, struct adm_pool *ap, int (*end)(struct pool *p), struct adm_error *e)
 {
 	struct pool *p = ap->pool;
 	struct adm_pool gone = *ap;
 	adm_fail_untouched(e, "The pool is out of service.");
-	if (end == pool_export) {
+	if (end != pool_destroy) {
 		diary_gather(ap);
 		diary_store(ap);
 	}
@@ -268,7 +268,7 @@ pool_cmd_export(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
 	struct adm_pool *ap = adm_arg_pool(a, args, e);
 	(void)out;
-	return ap == NULL ? -e->code : adm_pool_close(a, ap, pool_export, e);
+	return ap == NULL ? -e->code : adm_pool_close(a, ap, pool_release, e);
 }
 
 static int

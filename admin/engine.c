@@ -181,7 +181,8 @@ engine_serve(struct engine *e)
 	if (a->safe_mode) {
 		log_error("safe-mode reason=repeated-crashes note=no-pool-imported");
 	} else if (a->cfg->import_auto) {
-		imports_auto(a);
+		arrivals_begin(a);
+		imports_auto(a, IMPORTS_START);
 	}
 	nfsd_serve(a->nfsd);
 	err = monitor_start(a);

@@ -1,7 +1,8 @@
 /*
- * imports.c - finding pools on drives and taking them up: by command, and at start. At start only
- * what is complete enough to serve and was last used by this machine (or cleanly exported) is
- * taken; the rest is left for the administrator, and named in the log.
+ * imports.c - finding pools on drives and taking them up: by command, at start, and when drives
+ * have arrived (arrivals.c). Without a command only what this machine used last is taken up, if it
+ * is complete enough to serve: neither what another machine used, nor what was exported by command.
+ * The rest is left for the administrator, and named in the log.
  */
 #include <stdio.h>
 #include "admin/admin_int.h"
@@ -156,8 +157,40 @@ import_one(struct adm *a, struct findings *f, const struct import_request *req,
 	return adm_add_pool(a, p, e);
 }
 
+/* May it be taken up without a command, now? say: the reason goes to the log when it may not. */
+static bool
+auto_wanted(struct adm *a, const struct candidate *c, enum imports_when when)
+{
+	const struct pool_label_info *best = &c->best;
+	bool say = when != IMPORTS_COMPLETE;
+	for (uint32_t i = 0; i < a->pool_count; i++) {
+		struct guid guid = pool_guid(a->pools[i].pool);
+		if (memcmp(&guid, &best->pool_guid, sizeof(guid)) == 0) {
+			return false; /* a drive that came back to its pool */
+		}
+	}
+	if (best->host_id != a->host_id) {
+		if (say && best->host_id == 0) {
+			log_notice(
+			    "pool-not-imported pool=%s reason=was-exported", best->pool_name);
+		} else if (say) {
+			log_warn("pool-not-imported pool=%s reason=last-used-by host=%s",
+			    best->pool_name, best->host_name);
+		}
+		return false;
+	}
+	if (adm_find_pool(a, best->pool_name, strlen(best->pool_name)) != NULL) {
+		if (say) {
+			log_warn(
+			    "pool-not-imported pool=%s reason=name-in-service", best->pool_name);
+		}
+		return false;
+	}
+	return when != IMPORTS_COMPLETE || c->drives_seen >= best->member_count;
+}
+
 void
-imports_auto(struct adm *a)
+imports_auto(struct adm *a, enum imports_when when)
 {
 	struct findings f;
 	int err = findings_gather(a, &f);
@@ -170,14 +203,7 @@ imports_auto(struct adm *a)
 		struct import_request req = {.pool = c};
 		struct pool_import_result result;
 		struct adm_error e = {0};
-		if (!c->best.clean && c->best.host_id != a->host_id) {
-			log_warn("pool-not-imported pool=%s reason=last-used-by host=%s",
-			    c->best.pool_name, c->best.host_name);
-			continue;
-		}
-		if (adm_find_pool(a, c->best.pool_name, strlen(c->best.pool_name)) != NULL) {
-			log_warn(
-			    "pool-not-imported pool=%s reason=name-in-service", c->best.pool_name);
+		if (!auto_wanted(a, c, when)) {
 			continue;
 		}
 		if (import_one(a, &f, &req, &result, &e) != 0) {
@@ -207,7 +233,7 @@ imports_list(struct adm *a, json_t **out, struct adm_error *e)
 		json_array_append_new(
 		    list, json_pack("{s:o, s:s, s:i, s:i, s:b, s:o, s:I}", "name",
 			      adm_text(c->best.pool_name), "guid", guid, "drives_seen",
-			      (int)c->drives_seen, "drives", (int)c->best.drive_count, "clean",
+			      (int)c->drives_seen, "drives", (int)c->best.member_count, "clean",
 			      c->best.clean, "host", adm_text(c->best.host_name), "last_used",
 			      (json_int_t)(c->best.best_time_ns / NSEC_PER_SEC)));
 	}

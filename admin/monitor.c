@@ -1,8 +1,8 @@
 /*
- * monitor.c - what the daemon does for pools in service by itself: takes back drives that return
- * (hotplug.c), imports pools anew that can't go on otherwise, keeps their events, scrubs them when
- * it is time. One fiber; it holds adm->lock shared while it works, so that commands that look go on
- * beside it, and exclusive for an import.
+ * monitor.c - what the daemon does by itself: takes up pools whose drives have arrived (arrivals.c),
+ * takes back drives that return (hotplug.c), imports pools anew that can't go on otherwise, keeps
+ * their events, scrubs them when it is time. One fiber; it holds adm->lock shared while it works,
+ * so that commands that look go on beside it, and exclusive for an import.
  */
 #include <stdio.h>
 #include "admin/admin_int.h"
@@ -205,6 +205,7 @@ monitor_main(void *arg)
 		bool stop = m->stop;
 		mutex_unlock(&m->mu);
 		if (!stop) {
+			arrivals_look(m->a);
 			monitor_look(m);
 		}
 		mutex_lock(&m->mu);

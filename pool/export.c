@@ -22,6 +22,13 @@ pool_export(struct pool *p)
 }
 
 int
+pool_release(struct pool *p)
+{
+	atomic_store(&p->released, true);
+	return pool_export(p);
+}
+
+int
 pool_destroy(struct pool *p)
 {
 	int err;

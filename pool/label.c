@@ -236,6 +236,12 @@ probe_config(const struct probe *pr, struct pool_label_info *out)
 		if (err == 0) {
 			(void)snprintf(out->pool_name, sizeof(out->pool_name), "%s", v->name);
 			out->drive_count = v->drive_count;
+			out->member_count = 0;
+			for (uint32_t k = 0; k < v->drive_count; k++) {
+				enum drive_role role = v->drives[k].role;
+				out->member_count +=
+				    role == DRIVE_ROLE_DATA || role == DRIVE_ROLE_LOG;
+			}
 			mem_free(v->sets);
 			mem_free(v->drives);
 		}

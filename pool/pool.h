@@ -78,9 +78,10 @@ struct pool_label_info {
 	uint64_t timeline, txg, config_txg; /* of the best uberblock on this drive */
 	uint64_t best_time_ns;
 	uint32_t set_index, column;
-	uint32_t drive_count;               /* of the whole pool */
+	uint32_t drive_count;               /* of the whole pool, its spares included */
+	uint32_t member_count;              /* without them */
 	bool clean;
-	uint64_t host_id;
+	uint64_t host_id;                   /* who used it last; 0: released, nobody */
 	char host_name[64];
 };
 int pool_label_probe(struct kb_drive *d, struct pool_label_info *out) WARN_UNUSED MAY_PARK;
@@ -134,6 +135,8 @@ int pool_replay(struct pool *p, pool_deliver_fn *deliver, void *arg, struct pool
 
 /* Sync, mark clean, close, give the drives back (closed). Nobody may hold anything of it. -ERR_SUSPENDED: not clean, closed all the same. */
 int pool_export(struct pool *p) MAY_PARK;
+/* Like export, for good: no machine counts it as its own any more (host_id 0), so none takes it up by itself. */
+int pool_release(struct pool *p) MAY_PARK;
 /* Like export, but erases the labels: the pool can't be imported again. */
 int pool_destroy(struct pool *p) MAY_PARK;
 

@@ -441,7 +441,7 @@ struct uberblock {
 	struct le64 config_txg;  /* 0x038 labels with an older configuration are stale */
 	struct le64 own_offset;  /* 0x040 bytes from the start of the drive */
 	struct guid drive_guid;  /* 0x048 the drive this copy was written to */
-	struct le64 host_id;     /* 0x058 */
+	struct le64 host_id;     /* 0x058 who uses it, or used it last; 0 with UBER_CLEAN: nobody's, by order */
 	struct le64 heartbeat;   /* 0x060 grows while the pool is in use, also between txgs */
 	struct le64 log_epoch;   /* 0x068 */
 	struct guid log_guid;    /* 0x070 which ring: the log drives' or the in-pool one */

@@ -39,6 +39,7 @@ struct pool {
 	char host_name[64];
 	struct mutex gang_lock;    /* one gang is read at a time: it takes several buffers of a reserve */
 	bool readonly;
+	atomic_bool released;      /* the clean uberblock, when it comes, names no host */
 	atomic_bool suspended;     /* nothing commits until drives return; block.c and sync.c */
 	atomic_bool fail_now;      /* while suspended requests get -EIO, not -ERR_SUSPENDED: failmode */
 	atomic_bool closing;       /* give up what waits for drives */

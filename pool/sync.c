@@ -31,6 +31,9 @@ uber_fill(struct pool *p, uint64_t txg, uint32_t flags, struct uberblock *ub)
 	space_fill_uber(p->space, txg, ub);
 	scan_fill_uber(p, ub);
 	log_fill_uber(p, txg, flags, ub);
+	if (atomic_load(&p->released) && (le32_get(ub->flags) & UBER_CLEAN) != 0) {
+		ub->host_id = le64_of(0);
+	}
 }
 
 /*
