@@ -13,41 +13,15 @@
  *  6. A record longer than CONN_RECORD_MAX, by one fragment or by many, closes the connection
  * before it is buffered.
  */
-#include "nfsd/nfsd_int.h"
+#include "nfsd/conn_int.h"
 
 #define CONN_RX_BYTES 65536u
-#define CONN_PARTIAL_MAX_NS (20 * NSEC_PER_SEC) /* a record must arrive whole within this */
-#define CONN_SEND_MAX_NS (30 * NSEC_PER_SEC)    /* a client that doesn't read is cut off */
+#define CONN_SEND_MAX_NS (30 * NSEC_PER_SEC) /* a client that doesn't read is cut off */
 #define CONN_SEND_IOVECS 64
 #define CONN_PIN_MAX (4u << 20) /* bytes of READ replies on their way to one client */
 #define CONN_ALLOC_RETRY_NS (10 * NSEC_PER_MSEC)
 #define RPC_LAST_FRAGMENT 0x80000000u
 #define SPAWN_RETRY_NS NSEC_PER_MSEC
-#define CONN_GIVING_WAY_MAX 64u
-
-struct conn {
-	struct list link; /* nfsd->conns, under conns_guard */
-	struct nfsd *n;
-	struct net_conn *net;
-	struct net_addr peer;
-	unsigned programs, reactor;
-	unsigned peer_slot; /* [c] nfsd->peer_conns[] that counts it */
-	bool giving_way;    /* under conns_guard: shut down to make room */
-	struct rt_timer retry;
-	uint32_t refs;           /* [r] */
-	uint32_t inflight;       /* [r] requests that run or wait to be sent */
-	bool dead, sending;      /* [r] */
-	struct fiber *throttled; /* [r] the reader, while inflight is at its limit */
-	struct sem pins;         /* bytes that may still be lent to the socket */
-	struct list outq;        /* [r] finished requests */
-	struct iobuf *rx;        /* [r] bytes rx_pos..rx_len are unread; NULL when empty */
-	uint32_t rx_pos, rx_len;
-	struct iobuf *frag; /* [r] a record that came in several fragments so far, or NULL */
-	uint32_t frag_len;
-	atomic_ullong last_ns,
-	    partial_since_ns; /* since when a record has been incomplete; 0 = none */
-	atomic_ullong calls, bytes_in, bytes_out;
-};
 
 static void conn_arm(struct conn *c);
 
@@ -285,13 +259,17 @@ conn_large_fits(uint32_t len)
 static int
 conn_alloc(struct conn *c, uint32_t len, struct iobuf **out)
 {
-	uint64_t deadline = rt_now_ns() + CONN_PARTIAL_MAX_NS;
+	uint64_t now = rt_now_ns(), deadline = now + CONN_PARTIAL_MAX_NS;
 	bool large = len > CONN_RX_BYTES;
 	if (c->rx == NULL && c->frag == NULL && !large) {
 		return iobuf_alloc(len, ARENA_RECV, out);
 	}
+	if (atomic_load(&c->partial_since_ns) == 0) {
+		atomic_store(&c->partial_since_ns, now);
+	}
 	int err = -ENOMEM;
-	while (err == -ENOMEM && !c->dead && rt_now_ns() < deadline) {
+	while (
+	    err == -ENOMEM && !c->dead && !atomic_load(&c->giving_way) && rt_now_ns() < deadline) {
 		if (!large || conn_large_fits(len)) {
 			err = iobuf_try_alloc(len, ARENA_RECV, out);
 		}
@@ -515,48 +493,6 @@ conn_least_loaded(const struct nfsd *n)
 	return best;
 }
 
-/* Of the address that has most connections, the one that has been silent for longest. */
-static struct conn *
-conn_choose_victim(struct nfsd *n, unsigned slot)
-{
-	struct conn *victim = NULL;
-	list_for_each(item, &n->conns)
-	{
-		struct conn *c = list_entry(item, struct conn, link);
-		if (c->peer_slot == slot && !c->giving_way &&
-		    (victim == NULL || atomic_load(&c->last_ns) < atomic_load(&victim->last_ns))) {
-			victim = c;
-		}
-	}
-	return victim;
-}
-
-/* When all places are taken, a newcomer gets one from the address that has most, unless it is his
- * own: nobody can lock the others out by connecting often. conns_guard held. */
-static bool
-conn_make_room(struct nfsd *n, unsigned slot)
-{
-	unsigned most = 0;
-	if (n->conn_count < n->cfg.conn_max) {
-		return true;
-	}
-	for (unsigned i = 1; i < CONN_PEERS; i++) {
-		most = n->peer_conns[i] > n->peer_conns[most] ? i : most;
-	}
-	/* those that give way need a moment to be gone */
-	if (n->peer_conns[slot] + 1 >= n->peer_conns[most] ||
-	    n->conn_count >= n->cfg.conn_max + CONN_GIVING_WAY_MAX) {
-		return false;
-	}
-	struct conn *victim = conn_choose_victim(n, most);
-	if (victim == NULL) {
-		return false;
-	}
-	victim->giving_way = true;
-	net_conn_shutdown(victim->net);
-	return true;
-}
-
 void
 conn_accept(struct listener *l, struct net_conn *net)
 {
@@ -594,54 +530,4 @@ conn_accept(struct listener *l, struct net_conn *net)
 	}
 	atomic_fetch_add_explicit(&n->connections_total, 1, memory_order_relaxed);
 	fiber_spawn_wait(c->reactor, FIBER_REQUEST, "nfs-conn", conn_begin, c);
-}
-
-void
-conn_shutdown_all(struct nfsd *n)
-{
-	spin_lock(&n->conns_guard);
-	list_for_each(item, &n->conns)
-	{
-		net_conn_shutdown(list_entry(item, struct conn, link)->net);
-	}
-	spin_unlock(&n->conns_guard);
-}
-
-void
-conn_sweep(struct nfsd *n)
-{
-	uint64_t now = rt_now_ns();
-	spin_lock(&n->conns_guard);
-	list_for_each(item, &n->conns)
-	{
-		struct conn *c = list_entry(item, struct conn, link);
-		uint64_t partial = atomic_load(&c->partial_since_ns);
-		uint64_t idle = now - MIN(now, atomic_load(&c->last_ns));
-		if (idle > n->cfg.idle_timeout_s * NSEC_PER_SEC ||
-		    (partial != 0 && now - MIN(now, partial) > CONN_PARTIAL_MAX_NS)) {
-			net_conn_shutdown(c->net);
-		}
-	}
-	spin_unlock(&n->conns_guard);
-}
-
-uint32_t
-nfsd_clients(struct nfsd *n, struct nfsd_client *out, uint32_t max)
-{
-	uint32_t count = 0;
-	spin_lock(&n->conns_guard);
-	list_for_each(item, &n->conns)
-	{
-		struct conn *c = list_entry(item, struct conn, link);
-		if (count < max) {
-			out[count] = (struct nfsd_client){.addr = c->peer,
-			    .calls = atomic_load(&c->calls),
-			    .bytes_in = atomic_load(&c->bytes_in),
-			    .bytes_out = atomic_load(&c->bytes_out),
-			    .last_ns = atomic_load(&c->last_ns)};
-		}
-		count++;
-	}
-	spin_unlock(&n->conns_guard);
-	return count;
 }

@@ -34,6 +34,7 @@ nfsd_sweeper(void *arg)
 	uint64_t next = rt_now_ns() + SWEEP_NS;
 	while (!atomic_load(&n->stopping)) {
 		fiber_sleep(100 * NSEC_PER_MSEC);
+		conn_relieve(n);
 		if (rt_now_ns() >= next) {
 			conn_sweep(n);
 			next = rt_now_ns() + SWEEP_NS;

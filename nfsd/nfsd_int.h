@@ -119,7 +119,8 @@ int request_grow(struct request *r, uint32_t body_bytes) WARN_UNUSED MAY_PARK;
 /* conn.c */
 void conn_accept(struct listener *l, struct net_conn *net);
 void conn_shutdown_all(struct nfsd *n);
-void conn_sweep(struct nfsd *n); /* closes what has been idle too long */
+void conn_sweep(struct nfsd *n);   /* closes what has been idle too long */
+void conn_relieve(struct nfsd *n); /* closes what keeps receive buffers from others */
 
 /* Waits until the connection may lend so many bytes more to its socket: replies of its own must be
  * sent first. A client that doesn't read pins no more than CONN_PIN_MAX. bytes <= NFSD_WTMAX. */

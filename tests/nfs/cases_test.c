@@ -52,6 +52,7 @@ CASE(b27_set_ids)
 CASE(b28_limits)
 CASE(stream_without_pause)
 CASE(all_places_taken)
+CASE(halves_hold_buffers)
 CASE(strangers_forget_nothing)
 CASE(export_beside_slow_reader)
 CASE(share_beside_another)
@@ -82,10 +83,10 @@ main(int argc, char **argv)
 	    T(b16_mount_list), T(b17_names), T(b18_two_shares), T(b18_all_squash), T(b21_setattr),
 	    T(b21_times), T(b23_write_verifier), T(b25_handles), T(b25_stale), T(b27_sticky),
 	    T(b27_set_ids), T(b28_limits), T(stream_without_pause), T(all_places_taken),
-	    T(strangers_forget_nothing), T(export_beside_slow_reader), T(share_beside_another),
-	    T(verifier_of_returning_pool), T(parent_in_listing), T(names_in_every_call),
-	    T(devices_for_root_only), T(two_filesystems), T(attributes_around_changes),
-	    T(times_that_dont_fit), T(dead_handle_in_every_call), T(mount_by_datagrams),
-	    T(thousands_of_shares), T(long_paths)};
+	    T(halves_hold_buffers), T(strangers_forget_nothing), T(export_beside_slow_reader),
+	    T(share_beside_another), T(verifier_of_returning_pool), T(parent_in_listing),
+	    T(names_in_every_call), T(devices_for_root_only), T(two_filesystems),
+	    T(attributes_around_changes), T(times_that_dont_fit), T(dead_handle_in_every_call),
+	    T(mount_by_datagrams), T(thousands_of_shares), T(long_paths)};
 	return unit_main("nfs_cases", tests, ARRAY_LEN(tests), argc, argv);
 }

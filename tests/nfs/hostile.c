@@ -64,6 +64,35 @@ all_places_taken(struct nfs_rig *r)
 	nfsc_disconnect(&other);
 }
 
+#define HALVES 80u
+
+/* Clients that begin a long record and never end it hold all receive buffers for a moment only. */
+void
+halves_hold_buffers(struct nfs_rig *r)
+{
+	static struct nfsc half[HALVES];
+	static uint8_t bytes[66000] = {0x80, 0x10, 0, 0};
+	struct rig_fh root = rig_root(r);
+	struct nfsc late = nfs_rig_client(r, 0, 0);
+	late.timeout_ns = 8 * NSEC_PER_SEC;
+	for (unsigned i = 0; i < HALVES; i++) {
+		half[i] = nfs_rig_client(r, 0, 0);
+		half[i].timeout_ns = 20 * NSEC_PER_MSEC;
+		CU_ASSERT(nfsc_connect(&half[i]) == 0);
+		int err = nfsc_send_bytes(&half[i], bytes, sizeof(bytes));
+		CU_ASSERT(err == 0 || err == -ETIMEDOUT || err == -EPIPE || err == -ECONNRESET);
+	}
+	CU_ASSERT(rig_getattr(&late, &root, NULL) == NFS3_OK);
+	/* nor do they keep the service from stopping */
+	uint64_t began = rt_now_ns();
+	nfs_rig_restart(r);
+	CU_ASSERT(rt_now_ns() - began < 3 * NSEC_PER_SEC);
+	for (unsigned i = 0; i < HALVES; i++) {
+		nfsc_disconnect(&half[i]);
+	}
+	nfsc_disconnect(&late);
+}
+
 #define FLOOD 40000u
 
 /* Calls that no share lets in, however many, push nobody's reply out of the cache. */
