@@ -6,9 +6,11 @@
  * good (raidz has already repaired what it could). What can't be read at all is counted in
  * data_errors.
  *
- * Two readers of one uncached block both read it; the second cache_put finds the first one's entry.
+ * Of several who want one uncached block at the same time, one reads it (block_share.c). Scrub and
+ * check read what is on the drives, each for itself.
  */
 #include "pool/block_int.h"
+#include "pool/block_share.h"
 #include "pool/txg.h"
 
 struct verify_arg {
@@ -202,46 +204,91 @@ block_peek(struct pool *p, const struct bp *bp)
 	return cache_get(p->cache, &key);
 }
 
+static void
+count_failed(struct pool *p, const struct bp *bp, int err)
+{
+	if (err == -ENOMEM) {
+		return;
+	}
+	atomic_fetch_add(&p->data_errors, 1);
+	log_limited(LOG_ERROR, "read_failed pool=%s set=%u sector=%llu birth=%llu err=%s", p->name,
+	    bp_addr_set(&bp->addr[0]), (unsigned long long)bp_addr_sector(&bp->addr[0]),
+	    (unsigned long long)bp_birth(bp), err_str(err));
+}
+
+static int
+read_alone(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struct iobuf **out)
+{
+	int err = read_into(p, bp, prop, out);
+
+	if (err == -EIO && block_is_away(p, bp)) {
+		return pool_suspended_error(p);
+	}
+	if (err != 0) {
+		count_failed(p, bp, err);
+	}
+	return err;
+}
+
+static int
+read_and_keep(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struct iobuf **out)
+{
+	struct cache_key key = block_cache_key(p, bp);
+	int err = read_alone(p, bp, prop, out);
+
+	if (err == 0) {
+		cache_put(p->cache, &key, *out);
+	}
+	return err;
+}
+
+static int
+read_shared(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struct iobuf **out)
+{
+	struct cache_key key = block_cache_key(p, bp);
+	bool mine;
+	struct shared_read *r = share_join(p->shares, &key, &mine);
+	struct iobuf *buf;
+	int err = 0;
+
+	if (r == NULL) {
+		return read_and_keep(p, bp, prop, out);
+	}
+	if (!mine) {
+		return share_await(r, out);
+	}
+	buf = cache_get_again(p->cache, &key);
+	if (buf == NULL) {
+		err = read_and_keep(p, bp, prop, &buf);
+	}
+	share_finish(p->shares, r, err, buf);
+	if (err == 0) {
+		*out = buf;
+	}
+	return err;
+}
+
 int
 block_read(struct pool *p, const struct bp *bp, uint32_t flags, struct iobuf **out)
 {
-	struct cache_key key;
-	struct bp_prop prop;
+	bool cached = (flags & BLOCK_READ_NOCACHE) == 0;
 	struct iobuf *buf;
+	struct bp_prop prop;
 	int err;
 
 	if (bp_is_hole(bp)) {
 		return -ENOENT;
 	}
-	buf = (flags & BLOCK_READ_NOCACHE) == 0 ? block_peek(p, bp) : NULL;
+	buf = cached ? block_peek(p, bp) : NULL;
 	if (buf != NULL) {
 		*out = buf;
 		return 0;
 	}
 	err = bp_decode(bp, p->v.set_count, &prop);
 	if (err != 0) {
-		goto count;
+		count_failed(p, bp, err);
+		return err;
 	}
-	err = read_into(p, bp, &prop, &buf);
-	if (err == -EIO && block_is_away(p, bp)) {
-		return pool_suspended_error(p);
-	}
-	if (err != 0) {
-		goto count;
-	}
-	if (!prop.embedded && (flags & BLOCK_READ_NOCACHE) == 0) {
-		key = block_cache_key(p, bp);
-		cache_put(p->cache, &key, buf);
-	}
-	*out = buf;
-	return 0;
-count:
-	if (err != -ENOMEM) {
-		atomic_fetch_add(&p->data_errors, 1);
-		log_limited(LOG_ERROR, "read_failed pool=%s set=%u sector=%llu birth=%llu err=%s",
-		    p->name, bp_addr_set(&bp->addr[0]),
-		    (unsigned long long)bp_addr_sector(&bp->addr[0]),
-		    (unsigned long long)bp_birth(bp), err_str(err));
-	}
-	return err;
+	return cached && !prop.embedded ? read_shared(p, bp, &prop, out)
+					: read_alone(p, bp, &prop, out);
 }

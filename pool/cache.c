@@ -68,13 +68,6 @@ key_hash(const struct cache_key *k)
 	return h ^ (h >> 32);
 }
 
-static bool
-key_equal(const struct cache_key *a, const struct cache_key *b)
-{
-	return a->sector == b->sector && a->birth == b->birth && a->set == b->set &&
-	       a->owner == b->owner;
-}
-
 static struct shard *
 shard_of(struct cache *c, uint64_t hash)
 {
@@ -86,7 +79,7 @@ entry_slot(struct shard *s, uint64_t hash, const struct cache_key *key)
 {
 	struct entry **at = &s->buckets[hash & (s->bucket_count - 1)];
 
-	while (*at != NULL && !key_equal(&(*at)->key, key)) {
+	while (*at != NULL && !cache_key_equal(&(*at)->key, key)) {
 		at = &(*at)->next;
 	}
 	return at;
@@ -242,6 +235,18 @@ cache_close(struct cache *c, uint64_t owner)
 
 /* ---- use ---- */
 
+/* Under the lock: a reference to what e holds. */
+static struct iobuf *
+entry_hit(struct entry *e)
+{
+	unsigned char freq = atomic_load_explicit(&e->freq, memory_order_relaxed);
+
+	if (freq < FREQ_MAX) {
+		atomic_store_explicit(&e->freq, (unsigned char)(freq + 1), memory_order_relaxed);
+	}
+	return iobuf_ref(e->buf);
+}
+
 struct iobuf *
 cache_get(struct cache *c, const struct cache_key *key)
 {
@@ -253,17 +258,26 @@ cache_get(struct cache *c, const struct cache_key *key)
 	spin_lock(&s->lock);
 	e = *entry_slot(s, hash, key);
 	if (e != NULL) {
-		unsigned char freq = atomic_load_explicit(&e->freq, memory_order_relaxed);
-
-		if (freq < FREQ_MAX) {
-			atomic_store_explicit(
-			    &e->freq, (unsigned char)(freq + 1), memory_order_relaxed);
-		}
-		buf = iobuf_ref(e->buf);
+		buf = entry_hit(e);
 		s->hits++;
 	} else {
 		s->misses++;
 	}
+	spin_unlock(&s->lock);
+	return buf;
+}
+
+struct iobuf *
+cache_get_again(struct cache *c, const struct cache_key *key)
+{
+	uint64_t hash = key_hash(key);
+	struct shard *s = shard_of(c, hash);
+	struct iobuf *buf;
+	struct entry *e;
+
+	spin_lock(&s->lock);
+	e = *entry_slot(s, hash, key);
+	buf = e != NULL ? entry_hit(e) : NULL;
 	spin_unlock(&s->lock);
 	return buf;
 }

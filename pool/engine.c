@@ -5,6 +5,7 @@
  * fiber; after an import pool_replay comes next) -> closed. The order of opening is the order of
  * dependence: what comes later may use what came before; closing goes the other way round.
  */
+#include "pool/block_share.h"
 #include "pool/cache.h"
 #include "pool/codec.h"
 #include "pool/dataset.h"
@@ -37,6 +38,7 @@ engine_base_open(struct pool *p)
 	atomic_store(&p->drive_returned, false);
 	err = cache_open(&p->cache, &p->cache_owner);
 	err = err != 0 ? err : codec_open(&p->codec);
+	err = err != 0 ? err : shares_open(&p->shares);
 	err = err != 0 ? err : unflushed_open(p);
 	err = err != 0 ? err : objects_open(p);
 	err = err != 0 ? err : log_open(p);
@@ -65,6 +67,8 @@ engine_free(struct pool *p)
 		p->space = NULL;
 	}
 	unflushed_close(p);
+	shares_close(p->shares);
+	p->shares = NULL;
 	codec_close(p->codec);
 	p->codec = NULL;
 	if (p->cache != NULL) {

@@ -9,6 +9,7 @@
 
 struct cache;     /* cache.c */
 struct codec;     /* codec.c */
+struct shares;    /* block_share.c */
 struct txgs;      /* txg.c */
 struct datasets;  /* dataset.c */
 struct objects;   /* object.c */
@@ -27,6 +28,7 @@ struct pool {
 	struct cache *cache;
 	uint64_t cache_owner;      /* this pool's part of its keys */
 	struct codec *codec;
+	struct shares *shares;     /* blocks that are being read */
 	struct txgs *txgs;
 	struct datasets *datasets; /* the MOS and all datasets */
 	struct objects *objects;
