@@ -341,8 +341,9 @@ fs_statfs(struct fs_ds *ds, struct fs_statfs *out)
 	struct pool_ds_info info;
 	pool_ds_get_info(ds->pds, &info);
 	memset(out, 0, sizeof(*out));
-	out->free_bytes = out->avail_bytes = info.available_bytes;
-	out->total_bytes = info.available_bytes + info.used_bytes;
+	out->free_bytes = info.free_bytes;
+	out->avail_bytes = info.available_bytes;
+	out->total_bytes = info.size_bytes;
 	out->free_files = info.available_bytes / BYTES_PER_FILE;
 	out->total_files = info.object_count + out->free_files;
 }

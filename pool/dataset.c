@@ -116,6 +116,7 @@ ds_load_root(struct pool_ds *ds, const struct bp *root)
 	atomic_store(&ds->data_bytes, le64_get(r->data_bytes));
 	ds->unlinked_object = le64_get(r->unlinked);
 	ds->dying_count = le64_get(r->dying_count);
+	atomic_store(&ds->pending_sectors, le64_get(r->pending_sectors));
 	ds->last_generation = le64_get(r->last_generation);
 	ds->open.root_object = le64_get(r->root_object);
 	memcpy(ds->open.owner, r->owner, sizeof(ds->open.owner));

@@ -7,6 +7,7 @@
 
 #define DS_CHUNK_NUMBERS 64u
 #define DS_NUMBER_LANES 64u
+#define DS_TABLE_SEEN 16u
 
 /* The owner's part of an objset root: by value, one copy kept for an older live txg. */
 struct ds_open {
@@ -18,6 +19,11 @@ struct ds_open {
 struct cut {
 	struct list link;
 	struct unlinked_entry e;
+};
+
+/* What is shown of a dataset, in set sectors, as of the last commit. figures.c */
+struct ds_figures {
+	uint64_t referenced, pending, children;
 };
 
 struct ds_numbers {
@@ -42,6 +48,7 @@ struct pool_ds {
 	uint32_t props_bytes;
 	bool phys_dirty;           /* something above isn't in the MOS yet */
 	uint64_t destroy_txg;
+	struct ds_figures shown;
 	struct list zombie;        /* destroyed, not yet synced */
 
 	struct pool_ds_policy policy; /* under lock; read by sync */
@@ -52,6 +59,7 @@ struct pool_ds {
 	uint64_t saved_txg;        /* saved is what this one must write; 0 = none */
 	struct list dirty[TXG_SLOTS]; /* of obj_live.link */
 	bool root_dirty[TXG_SLOTS];
+	uint64_t table_seen[TXG_SLOTS][DS_TABLE_SEEN]; /* table blocks that will be written: block << 16 | txg */
 
 	/* numbers */
 	struct spin number_lock;
@@ -68,6 +76,7 @@ struct pool_ds {
 	struct spin table_lock;    /* table, for readers */
 	struct tree table;
 	atomic_ullong object_count, used_sectors, data_bytes;
+	atomic_ullong pending_sectors; /* of used_sectors: cut off, and no snapshot's */
 
 	/* the syncing fiber and its workers */
 	uint64_t mos_object;       /* 0: not created yet */
@@ -86,6 +95,8 @@ struct datasets {
 	struct list zombies;
 	uint64_t count;            /* datasets that are not destroyed */
 	bool phys_dirty;           /* phys isn't in the MOS yet */
+	uint64_t shown_live, shown_pending; /* sums of all datasets' figures; pending: with destroyed ones */
+	atomic_ullong freeing;     /* shown_pending, without the lock */
 	struct pool_phys phys;
 	/* blobs, see blob.c */
 	struct mutex blob_lock;

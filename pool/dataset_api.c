@@ -2,9 +2,11 @@
  * dataset_api.c - what the rooms above ask of datasets. Changes of the tree happen in memory under
  * datasets.lock and are durable when the call returns: it waits for a txg that began after them.
  */
+#include "pool/figures.h"
 #include "pool/object.h"
 
-#define DESTROY_SECTORS 4096u /* raw space an administrative change may need */
+/* Raw space that an administrative change may need: a description and the way to it, three times. */
+#define ADMIN_SECTORS 256u
 
 /* ---- names ---- */
 
@@ -187,21 +189,15 @@ pool_ds_each(struct pool *p, const char *path, bool recursive,
 /* ---- changing the tree ---- */
 
 static int
-admin_check(struct pool *p)
+admin_check(struct pool *p, unsigned level)
 {
-	int err;
-
 	if (p->readonly) {
 		return -EROFS;
 	}
 	if (atomic_load(&p->suspended)) {
 		return -ERR_SUSPENDED;
 	}
-	err = space_reserve(p->space, DESTROY_SECTORS, 1);
-	if (err == 0) {
-		space_unreserve(p->space, DESTROY_SECTORS);
-	}
-	return err;
+	return tx_room_check(p, ADMIN_SECTORS, level);
 }
 
 /* Under the lock. */
@@ -232,7 +228,7 @@ pool_ds_create(struct pool *p, const char *path, struct pool_ds **out)
 	char parent_path[DATASET_NAME_MAX + 1];
 	const char *name = path_split(path, parent_path);
 	struct pool_ds *ds;
-	int err = name == NULL ? -EINVAL : admin_check(p);
+	int err = name == NULL ? -EINVAL : admin_check(p, 1);
 
 	if (err != 0) {
 		return err;
@@ -280,7 +276,7 @@ pool_ds_destroy(struct pool *p, const char *path)
 	unsigned reactor = rt_reactor_self();
 	struct pool_ds *ds;
 	uint64_t txg;
-	int err = admin_check(p);
+	int err = admin_check(p, 2);
 
 	if (err != 0) {
 		return err;
@@ -348,7 +344,7 @@ pool_ds_rename(struct pool *p, const char *path, const char *new_path)
 {
 	char parent_path[DATASET_NAME_MAX + 1];
 	const char *name = path_split(new_path, parent_path);
-	int err = name == NULL ? -EINVAL : admin_check(p);
+	int err = name == NULL ? -EINVAL : admin_check(p, 1);
 
 	if (err != 0) {
 		return err;
@@ -365,29 +361,19 @@ void
 pool_ds_get_info(struct pool_ds *ds, struct pool_ds_info *out)
 {
 	struct pool *p = ds->p;
-	struct space_info space;
-	uint64_t used, reserve, record = ds->policy.record_bytes;
 
 	memset(out, 0, sizeof(*out));
 	mutex_lock(&p->datasets->lock);
 	(void)path_of(ds, out->path);
 	out->parent_guid = ds->parent != NULL ? ds->parent->guid : 0;
+	figures_info(ds, out);
 	mutex_unlock(&p->datasets->lock);
 	out->guid = ds->guid;
 	out->incarnation = atomic_load(&ds->incarnation);
 	out->create_time = ds->create_time;
 	out->object_count = atomic_load(&ds->object_count);
-	out->used_bytes = space_bytes_for(p, atomic_load(&ds->used_sectors), (uint32_t)record);
-	out->referenced_bytes = out->used_bytes;
 	out->logical_bytes = atomic_load(&ds->data_bytes);
 	out->destroyed = atomic_load(&ds->destroyed);
-	space_get_info(p->space, &space);
-	used = space.used_sectors;
-	reserve = space.reserve_sectors;
-	if (used + reserve < space.total_sectors) {
-		out->available_bytes =
-		    space_bytes_for(p, space.total_sectors - used - reserve, (uint32_t)record);
-	}
 }
 
 struct pool *

@@ -5,6 +5,7 @@
  * are taken from memory at the moment of the sync: a change made during the next txg may land one
  * txg early (README "The MOS").
  */
+#include "pool/figures.h"
 #include "pool/notes.h"
 #include "pool/object.h"
 
@@ -159,6 +160,9 @@ ds_bury(struct pool_ds *ds, struct pool_tx *tx)
 	}
 	atomic_fetch_add(&d->mos->used_sectors, atomic_load(&ds->used_sectors));
 	atomic_fetch_add(&d->mos->data_bytes, atomic_load(&ds->data_bytes));
+	if (ds->prev_snap_txg == 0) {
+		figures_cut(d->mos, atomic_load(&ds->used_sectors));
+	}
 	cuts_add(d->mos, &ds->root, 0, 0);
 	bp_set_hole(&ds->root, tx->txg);
 	mutex_lock(&d->lock);

@@ -9,6 +9,7 @@
 #include "pool/cache.h"
 #include "pool/codec.h"
 #include "pool/dataset.h"
+#include "pool/figures.h"
 #include "pool/notes.h"
 #include "pool/pool_log.h"
 #include "pool/suspend.h"
@@ -97,6 +98,7 @@ pool_engine_create(struct pool *p)
 	err = err != 0 ? err : datasets_create(p);
 	err = err != 0 ? err : first_objects_create(p);
 	if (err == 0) {
+		figures_update(p);
 		log_ring_start(p, 0);
 		err = txgs_start(p);
 	}
@@ -116,6 +118,9 @@ pool_engine_open(struct pool *p)
 
 	err = err != 0 ? err : space_load(p, &p->ub, &p->space);
 	err = err != 0 ? err : datasets_open(p);
+	if (err == 0) {
+		figures_update(p);
+	}
 	if (err == 0 && !p->readonly) {
 		notes_load(p);
 		err = txgs_start(p);

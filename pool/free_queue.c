@@ -14,6 +14,7 @@
  * A sub-tree whose top can't be read any more is given up: its space is lost until a check, nothing
  * else.
  */
+#include "pool/figures.h"
 #include "pool/object.h"
 
 #define BLOCKS_PER_TXG 16384u
@@ -121,7 +122,10 @@ owner_count(struct freer *f, const struct unlinked_entry *e, uint64_t sectors)
 static void
 free_one(struct freer *f, const struct unlinked_entry *e, const struct bp *bp)
 {
-	owner_count(f, e, ds_free(f->ds, f->tx->txg, bp));
+	uint64_t sectors = ds_free(f->ds, f->tx->txg, bp);
+
+	owner_count(f, e, sectors);
+	figures_cut_freed(f->ds, sectors);
 	f->budget--;
 }
 
@@ -399,5 +403,8 @@ cuts_sync(struct pool_ds *ds, struct pool_tx *tx, bool *out_left)
 		pool_obj_release(stack);
 	}
 	*out_left = ds->dying_count > 0;
+	if (err == 0 && !*out_left) {
+		atomic_store(&ds->pending_sectors, 0); /* what was estimated too high */
+	}
 	return err;
 }

@@ -595,21 +595,41 @@ pool_obj_destroy(struct pool_tx *tx, struct pool_obj *o)
 
 /* ---- dirtiness ---- */
 
+/* Under ds->lock: is o the first to change its table block in this txg? As far as a few blocks are
+ * remembered. */
+static bool
+table_block_note(struct pool_ds *ds, uint64_t txg, uint64_t number)
+{
+	uint64_t block = number / (OBJECT_TABLE_BLOCK_BYTES / OBJECT_SLOT_BYTES);
+	uint64_t key = block << 16 | (txg & 0xffff);
+	uint64_t *seen = &ds->table_seen[TXG_SLOT(txg)][block % DS_TABLE_SEEN];
+	bool first = *seen != key;
+
+	*seen = key;
+	return first;
+}
+
 void
 obj_dirty(struct pool_tx *tx, struct pool_obj *o)
 {
 	struct obj_live *live = &o->live[TXG_SLOT(tx->txg)];
 	struct pool_ds *ds = o->ds;
+	bool fresh, first = false;
 
 	spin_lock(&o->lock);
-	if (!live->dirty) {
+	fresh = !live->dirty;
+	if (fresh) {
 		live->dirty = true;
 		atomic_fetch_add(&o->refs, 1);
 		spin_lock(&ds->lock);
 		list_push_back(&ds->dirty[TXG_SLOT(tx->txg)], &live->link);
+		first = table_block_note(ds, tx->txg, o->number);
 		spin_unlock(&ds->lock);
 	}
 	spin_unlock(&o->lock);
+	if (fresh) {
+		txg_count_object(tx, first, ds->is_mos ? 3 : 2);
+	}
 }
 
 void
@@ -718,7 +738,7 @@ pool_obj_used_bytes(const struct pool_obj *o)
 {
 	uint64_t sectors = atomic_load_explicit(&o->used_sectors, memory_order_relaxed);
 
-	return space_bytes_for(o->ds->p, sectors, RAIDZ_BLOCK_BYTES_MAX / 8);
+	return space_data_bytes(o->ds->p, sectors);
 }
 
 void *

@@ -209,6 +209,7 @@ job_update_tree(struct ds_job *d, struct obj_job *j, struct tree *tree)
 	    .type = j->o->slot.type,
 	    .copies = d->ds->is_mos ? 3 : 2,
 	    .cksum = d->ds->policy.cksum,
+	    .unshared = le64_get(j->o->slot.birth) > d->ds->prev_snap_txg,
 	};
 
 	*tree = j->o->tree; /* only we change it */
@@ -475,17 +476,31 @@ table_write_fill(struct ds_job *d, struct iobuf *buf, struct bp *out, struct blo
 	};
 }
 
-/* Up to TABLE_BATCH table blocks from objs[*pos] on. */
+static bool
+table_block_is_empty(const uint8_t *table_block)
+{
+	for (uint32_t i = 0; i < SLOTS_PER_BLOCK; i++) {
+		if (table_block[i * OBJECT_SLOT_BYTES] != OBJ_FREE) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Up to TABLE_BATCH table blocks from objs[*pos] on. One without any object becomes a hole:
+ * generations of free slots are no longer needed, since new ones are later than all. */
 static int
 table_batch(struct ds_job *d, struct pool_obj **objs, uint32_t count, uint32_t *pos,
     struct tree_leaf *leaves, uint32_t *leaf_count)
 {
 	struct block_write *w = pool_must_alloc(TABLE_BATCH * sizeof(*w));
+	struct tree_leaf *to[TABLE_BATCH];
 	uint32_t n = 0;
 	int err = 0;
 
 	while (n < TABLE_BATCH && *pos < count && err == 0) {
 		uint64_t block = objs[*pos]->number / SLOTS_PER_BLOCK;
+		struct tree_leaf *leaf;
 		struct iobuf *buf;
 
 		err = table_block_open(d, block, &buf);
@@ -495,18 +510,23 @@ table_batch(struct ds_job *d, struct pool_obj **objs, uint32_t count, uint32_t *
 		while (*pos < count && objs[*pos]->number / SLOTS_PER_BLOCK == block) {
 			slot_put(d, objs[(*pos)++], buf->data);
 		}
-		leaves[*leaf_count + n].block = block;
-		table_write_fill(d, buf, &leaves[*leaf_count + n].bp, &w[n]);
-		n++;
+		leaf = &leaves[(*leaf_count)++];
+		leaf->block = block;
+		if (table_block_is_empty(buf->data)) {
+			bp_set_hole(&leaf->bp, d->txg);
+			iobuf_unref(buf);
+			continue;
+		}
+		table_write_fill(d, buf, &leaf->bp, &w[n]);
+		to[n++] = leaf;
 	}
 	if (err == 0) {
 		err = block_write(d->ds->p, d->txg, w, n);
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		leaves[*leaf_count + i].sectors = w[i].sectors;
+		to[i]->sectors = w[i].sectors;
 		iobuf_unref(w[i].data);
 	}
-	*leaf_count += n;
 	mem_free(w);
 	return err;
 }
@@ -574,6 +594,7 @@ root_fill(struct ds_job *d, struct objset_phys *r)
 	r->data_bytes = le64_of(atomic_load(&ds->data_bytes));
 	r->unlinked = le64_of(ds->unlinked_object);
 	r->dying_count = le64_of(ds->dying_count);
+	r->pending_sectors = le64_of(atomic_load(&ds->pending_sectors));
 	r->guid = le64_of(ds->guid);
 	r->table.type = OBJ_TABLE;
 	r->table.levels = ds->table.levels;

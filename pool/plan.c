@@ -9,7 +9,6 @@
 #define DATA_DRIVE_BYTES_MIN (64 * MIB)
 #define LOG_DRIVE_BYTES_MIN (16 * MIB)
 #define SPARE_DRIVE_BYTES_MIN DATA_DRIVE_BYTES_MIN
-#define RECORD_BYTES (128u << 10)
 #define SMALL_RECORD_BYTES (8u << 10)
 
 int
@@ -191,7 +190,7 @@ pool_plan_create(
 		plan.small_record_percent =
 		    MAX(plan.small_record_percent, small * SECTOR_BYTES * 100 / SMALL_RECORD_BYTES);
 	}
-	plan.usable_bytes = space_geometry_bytes(&v, total - space_reserve_of(total), RECORD_BYTES);
+	plan.usable_bytes = space_geometry_bytes(&v, total - space_reserve_of(total));
 	plan.log_ring_bytes = vdev_log_ring_bytes(&v, spec->log_count == 0);
 	vdev_free(&v, false);
 	*out = plan;

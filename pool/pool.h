@@ -58,7 +58,7 @@ struct pool_create_spec {
 /* What a create would give; also what pool_create checks first. Writes nothing. -EINVAL with a sentence in
  * out_why: name, widths, too small (says the minimum), the same drive twice. */
 struct pool_plan {
-	uint64_t raw_bytes, usable_bytes; /* usable: data bytes at 128K records after parity and reserve */
+	uint64_t raw_bytes, usable_bytes; /* usable: after parity and reserve */
 	uint64_t log_ring_bytes;
 	uint32_t small_record_percent;    /* what an 8 KiB record costs, percent of its data */
 };
@@ -169,8 +169,8 @@ struct pool_status {
 	enum { POOL_ONLINE, POOL_DEGRADED, POOL_SUSPENDED } health;
 	char why[256];          /* in one sentence, and what to do; empty when online */
 	uint64_t txg;
-	uint64_t raw_bytes, raw_used_bytes, raw_pending_free_bytes;
-	uint64_t usable_bytes, usable_free_bytes; /* data bytes at 128K records, reserve taken out */
+	uint64_t raw_bytes, raw_used_bytes, raw_pending_free_bytes; /* pending: part of used */
+	uint64_t usable_bytes, usable_free_bytes; /* by the rule of docs/space.md, reserve taken out */
 	uint32_t set_count, drive_count;
 	struct config_set *sets;             /* as on disk; caller frees with pool_status_free */
 	struct pool_drive_status *drives;
@@ -269,13 +269,17 @@ struct pool_ds_info {
 	uint64_t guid, incarnation, create_time;
 	uint64_t parent_guid;          /* 0 = root */
 	uint64_t object_count;
-	uint64_t used_bytes;           /* own + snapshots + children */
+	/* As of the last commit, by the rule of docs/space.md. */
+	uint64_t used_bytes;           /* own + snapshots + children (+ reserved) */
 	uint64_t referenced_bytes;     /* everything reachable from its root, whomever it is shared with */
 	uint64_t logical_bytes;        /* of that, before compression and parity */
-	uint64_t available_bytes;      /* what one may still write, reserve taken out */
 	uint64_t own_bytes;            /* referenced and not its origin's */
 	uint64_t snapshots_bytes;      /* only its snapshots refer to it: comes back when all of them go */
 	uint64_t children_bytes;       /* used of the datasets below */
+	uint64_t pending_bytes;        /* its own that was removed and is being freed; not in used */
+	uint64_t available_bytes;      /* what one may still write */
+	uint64_t free_bytes;           /* available, and what the reserve holds back for the moment */
+	uint64_t size_bytes;           /* referenced and free */
 	uint64_t snapshot_count;
 	uint64_t origin_guid;          /* of a clone: the snapshot it came from; 0 = none */
 	char origin[DATASET_NAME_MAX + 1]; /* its path@name; empty = none */

@@ -227,7 +227,8 @@ struct objset_phys {
 	struct le64 dying_count;   /* 0x040 entries in it */
 	struct le64 last_generation; /* 0x048 highest generation given out here */
 	struct le64 guid;          /* 0x050 of the dataset; 0: the MOS */
-	uint8_t spare[0x200 - 0x58]; /* 0x058 zero */
+	struct le64 pending_sectors; /* 0x058 of used_sectors: what is being freed, about; for people only */
+	uint8_t spare[0x200 - 0x60]; /* 0x060 zero */
 	struct object_slot table;  /* 0x200 the object table as an object */
 	uint8_t owner[512];        /* 0x400 the owner's (fs): opaque here */
 	uint8_t spare2[4096 - 0x600]; /* 0x600 zero */

@@ -279,6 +279,7 @@ load_batches(struct space *s, uint64_t root_txg)
 		list_push_back(&s->batches, &b->link);
 	}
 	s->released_txg = root_txg > 2 ? root_txg - 2 : 0;
+	s->busy_txg = s->committed_txg = root_txg;
 	return 0;
 }
 
@@ -375,6 +376,7 @@ space_load_from(
 	{
 		s->log_records += list_entry(l, struct space_log_block, link)->count;
 	}
+	s->release = s->deferred;
 	*out = s;
 	return 0;
 }
@@ -383,64 +385,4 @@ int
 space_load(struct pool *p, const struct uberblock *ub, struct space **out)
 {
 	return space_load_from(p, &space_store_pool, ub, out);
-}
-
-/* ---- figures ---- */
-
-static uint64_t
-reserve_sectors(const struct space *s)
-{
-	uint64_t reserve = MAX(space_reserve_of(s->total), 3 * (uint64_t)s->meta_worst);
-
-	return MIN(reserve, s->total / 4);
-}
-
-void
-space_get_info(struct space *s, struct space_info *out)
-{
-	*out = (struct space_info){
-	    .total_sectors = s->total,
-	    .used_sectors = s->used,
-	    .deferred_sectors = s->deferred,
-	    .reserve_sectors = reserve_sectors(s),
-	};
-}
-
-static uint64_t
-keep_sectors(const struct space *s, unsigned level)
-{
-	return level == 0 ? reserve_sectors(s) : level == 1 ? reserve_sectors(s) / 2 : 0;
-}
-
-int
-space_reserve(struct space *s, uint64_t sectors, unsigned level)
-{
-	uint64_t keep = keep_sectors(s, level);
-	uint64_t reserved = atomic_fetch_add(&s->reserved, sectors) + sectors;
-
-	if (s->used + reserved + keep > s->total) {
-		atomic_fetch_sub(&s->reserved, sectors);
-		return -ENOSPC;
-	}
-	return 0;
-}
-
-void
-space_reserve_anyway(struct space *s, uint64_t sectors)
-{
-	atomic_fetch_add(&s->reserved, sectors);
-}
-
-bool
-space_is_only_promised(const struct space *s, uint64_t sectors, unsigned level)
-{
-	return s->used + sectors + keep_sectors(s, level) <= s->total;
-}
-
-void
-space_unreserve(struct space *s, uint64_t sectors)
-{
-	uint64_t before = atomic_fetch_sub(&s->reserved, sectors);
-
-	ASSERT(before >= sectors);
 }

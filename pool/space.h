@@ -51,23 +51,46 @@ int space_create_objects(struct space *s, struct pool_tx *tx, struct pool_phys *
 
 struct space_info {
 	uint64_t total_sectors, used_sectors, deferred_sectors; /* deferred is part of used until reusable */
-	uint64_t reserve_sectors;
+	uint64_t release_sectors; /* of deferred: what comes back without new work */
+	uint64_t reserve_sectors, reserve_min_sectors; /* now, and when nothing has happened for a while */
+	uint64_t overhead_sectors; /* see space_overhead_set */
 };
 void space_get_info(struct space *s, struct space_info *out);
-/* Set sectors that data_bytes at record_bytes take with parity and padding, by the pool's geometry (rounded up). And the inverse. */
+/* Set sectors that data_bytes at record_bytes take with parity and padding, by the pool's geometry (rounded up). */
 uint64_t space_sectors_for(struct pool *p, uint64_t data_bytes, uint32_t record_bytes);
-uint64_t space_bytes_for(struct pool *p, uint64_t sectors, uint32_t record_bytes);
+/* The one rule by which sectors are told to people as bytes (docs/space.md), and its inverse, rounded down. */
+uint64_t space_data_bytes(const struct pool *p, uint64_t sectors);
+uint64_t space_data_sectors(const struct pool *p, uint64_t bytes);
 /* The same before there is a pool; and the reserve of a pool of so many sectors that has written nothing yet. */
 struct vdevs;
-uint64_t space_geometry_bytes(const struct vdevs *v, uint64_t sectors, uint32_t record_bytes);
+uint64_t space_geometry_bytes(const struct vdevs *v, uint64_t sectors);
 uint64_t space_reserve_of(uint64_t total_sectors);
-/* May a tx that needs so many more sectors begin? level 0: writers, 1: net-freeing and administrative, 2: sync and replay. Counts reservations. */
-int space_reserve(struct space *s, uint64_t sectors, unsigned level) WARN_UNUSED; /* 0 or -ENOSPC */
+
+/* ---- space_admit.c ---- */
+/* Who asks for space: level 0: writers, 1: net-freeing and administrative, 2: sync and replay. blocked: what is reserved for others (level 0). */
+struct space_ask {
+	uint64_t sectors, blocked;
+	unsigned level;
+};
+int space_reserve(struct space *s, const struct space_ask *ask) WARN_UNUSED; /* 0 or -ENOSPC. Counts reservations. */
 void space_unreserve(struct space *s, uint64_t sectors);
 /* More than was asked for at first, when it is too late to refuse. */
 void space_reserve_anyway(struct space *s, uint64_t sectors);
 /* Would a reservation fit if nobody else had one? */
-bool space_is_only_promised(const struct space *s, uint64_t sectors, unsigned level);
+bool space_is_only_promised(const struct space *s, const struct space_ask *ask);
+/* Would it if so many sectors that are being freed were back, and what is deferred? */
+bool space_is_coming(const struct space *s, const struct space_ask *ask, uint64_t freeing_sectors);
+/* The sync fiber: txg frees or allocates more than a root and its log. Before it is committed. */
+void space_note_busy(struct space *s, uint64_t txg);
+/* Is there something that empty txgs would bring back: deferred space, a reserve above its minimum? */
+bool space_is_settling(const struct space *s);
+/* Without a commit: releases what readers had held back and don't any more. Do they still? The sync fiber. */
+bool space_release_held(struct space *s) MAY_PARK;
+bool space_is_held(const struct space *s);
+/* Is there enough left that empty txgs can be afforded for somebody who has to wait? */
+bool space_may_force(const struct space *s);
+/* What neither datasets nor pending frees explain, as of the last commit: shown in steps, so that totals stand still. */
+void space_overhead_set(struct space *s, uint64_t sectors);
 
 /* For check and scrub: calls each(record) for every block in use, segment by segment, in order. */
 int space_each_block(struct space *s, int (*each)(void *arg, const struct map_record *r), void *arg) WARN_UNUSED MAY_PARK;

@@ -9,6 +9,9 @@
 #include "pool/pool_int.h"
 #include "pool/space_int.h"
 
+#define QUIET_SECTORS 128u
+#define META_DECAY 8u /* of the worst txg, this part is forgotten with each later one */
+
 static void
 range_release(struct space *s, struct space_seg *seg, const struct space_range *r)
 {
@@ -90,22 +93,48 @@ batch_is_due(const struct space *s, const struct space_batch *b, uint64_t commit
 	       (b->epoch < s->epoch_oldest || DELIBERATE_BUG("pool-reuse-under-reader"));
 }
 
-void
-space_committed(struct space *s, uint64_t txg)
+/* Deferred by txgs that did something; what empty txgs free, the next one takes. */
+static uint64_t
+release_sum(const struct space *s)
 {
-	uint64_t meta = atomic_exchange(&s->txg_meta[txg % SPACE_TXG_SLOTS], 0);
+	uint64_t sum = 0;
 
-	rec_list_free(&s->written);
-	s->meta_worst = MAX(s->meta_worst, meta);
-	spin_lock(&s->root_lock);
-	s->root = s->p->ub.root;
-	spin_unlock(&s->root_lock);
-	epoch_advance(s, txg);
+	list_for_each(l, &s->batches)
+	{
+		const struct space_batch *b = list_entry(l, struct space_batch, link);
+
+		if (b->txg <= s->busy_txg) {
+			sum += b->sectors;
+		}
+	}
+	return sum;
+}
+
+/* Did a txg that began without work give back more than its root and its log block? */
+static void
+note_busy_batch(struct space *s, uint64_t txg)
+{
+	list_for_each(l, &s->batches)
+	{
+		const struct space_batch *b = list_entry(l, struct space_batch, link);
+
+		if (b->txg == txg && b->sectors > QUIET_SECTORS) {
+			s->busy_txg = txg;
+		}
+	}
+}
+
+/* What is due and not held by a reader. */
+static void
+release_due(struct space *s)
+{
+	s->held = false;
 	list_for_each_safe(l, tmp, &s->batches)
 	{
 		struct space_batch *b = list_entry(l, struct space_batch, link);
 
-		if (!batch_is_due(s, b, txg)) {
+		if (!batch_is_due(s, b, s->committed_txg)) {
+			s->held = b->txg + 2 <= s->committed_txg;
 			break;
 		}
 		batch_release(s, b);
@@ -114,6 +143,34 @@ space_committed(struct space *s, uint64_t txg)
 		mem_free(b->ranges);
 		mem_free(b);
 	}
+	s->release = release_sum(s);
+}
+
+bool
+space_release_held(struct space *s)
+{
+	while (s->epoch_oldest < s->epoch && epoch_is_empty(s, s->epoch_oldest)) {
+		s->epoch_oldest++;
+	}
+	release_due(s);
+	return s->held;
+}
+
+void
+space_committed(struct space *s, uint64_t txg)
+{
+	uint64_t meta = atomic_exchange(&s->txg_meta[txg % SPACE_TXG_SLOTS], 0);
+
+	rec_list_free(&s->written);
+	s->meta_worst = MAX(meta, s->meta_worst - s->meta_worst / META_DECAY);
+	s->meta_last = meta;
+	s->committed_txg = txg;
+	spin_lock(&s->root_lock);
+	s->root = s->p->ub.root;
+	spin_unlock(&s->root_lock);
+	epoch_advance(s, txg);
+	note_busy_batch(s, txg);
+	release_due(s);
 	for (uint32_t i = 0; i < s->seg_count; i++) {
 		struct space_seg *seg = s->segs_all[i];
 

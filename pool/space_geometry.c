@@ -1,7 +1,7 @@
 /*
  * space_geometry.c - between data bytes and set sectors: arithmetic on the layout alone, also for
- * pools that don't exist yet. One rule everywhere: a record costs what it costs on the set where it
- * costs most.
+ * pools that don't exist yet. What a block may need is what it costs on the set where it costs
+ * most; what is shown follows one rule, space_data_bytes.
  */
 #include "pool/pool_int.h"
 
@@ -37,18 +37,49 @@ space_sectors_for(struct pool *p, uint64_t data_bytes, uint32_t record_bytes)
 	return sectors;
 }
 
-uint64_t
-space_bytes_for(struct pool *p, uint64_t sectors, uint32_t record_bytes)
+/*
+ * The share of set sectors that is data when a block fills its rows: no block of n data sectors
+ * takes fewer than n / share. By the widest set, where that share is largest.
+ */
+static void
+data_share(const struct vdevs *v, uint64_t *out_data, uint64_t *out_all)
 {
-	return space_geometry_bytes(&p->v, sectors, record_bytes);
+	*out_data = *out_all = 1;
+	for (uint32_t i = 0; i < v->set_count; i++) {
+		const struct raidz_config *cfg = &v->sets[i].cfg;
+		uint64_t data = cfg->width - cfg->parity;
+
+		if (cfg->kind == RAIDZ_KIND_MIRROR) {
+			*out_data = *out_all = 1;
+			return;
+		}
+		if (i == 0 || data * *out_all > *out_data * cfg->width) {
+			*out_data = data;
+			*out_all = cfg->width;
+		}
+	}
 }
 
 uint64_t
-space_geometry_bytes(const struct vdevs *v, uint64_t sectors, uint32_t record_bytes)
+space_geometry_bytes(const struct vdevs *v, uint64_t sectors)
 {
-	uint32_t each = sectors_of_block(v, record_bytes);
+	uint64_t data, all;
 
-	/* whole blocks, and what fits into the rest pro rata: 100 % full shows as 0 bytes free */
-	return sectors / each * record_bytes +
-	       sectors % each * record_bytes / each / SECTOR_BYTES * SECTOR_BYTES;
+	data_share(v, &data, &all);
+	return sectors / all * data * SECTOR_BYTES + sectors % all * data * SECTOR_BYTES / all;
+}
+
+uint64_t
+space_data_bytes(const struct pool *p, uint64_t sectors)
+{
+	return space_geometry_bytes(&p->v, sectors);
+}
+
+uint64_t
+space_data_sectors(const struct pool *p, uint64_t bytes)
+{
+	uint64_t whole = bytes / SECTOR_BYTES, data, all;
+
+	data_share(&p->v, &data, &all);
+	return whole / data * all + whole % data * all / data;
 }

@@ -120,7 +120,10 @@ struct space {
 	uint64_t total;                          /* [c] */
 	atomic_ullong used, deferred, reserved;  /* [a] */
 	atomic_ullong txg_meta[SPACE_TXG_SLOTS]; /* [a] sectors of metadata allocated in a txg */
-	atomic_ullong meta_worst;
+	atomic_ullong meta_worst;  /* decays: see space_admit.c */
+	atomic_ullong meta_last;
+	atomic_ullong overhead;    /* what figures show as the pool's own */
+	atomic_ullong release;     /* deferred sectors of txgs up to busy_txg */
 	atomic_bool records_lost; /* no memory for a record: this txg can't commit */
 
 	struct mutex load_lock; /* fibers waiting for a segment that another one loads */
@@ -135,6 +138,9 @@ struct space {
 	/* sync fiber only */
 	struct list batches; /* space_batch, by txg */
 	uint64_t released_txg;
+	uint64_t committed_txg;
+	atomic_bool held;         /* a reader holds back what is due */
+	uint64_t busy_txg;        /* newest txg with more to do than the root; 0 = none */
 	struct rec_list txg_recs; /* gathered for the log, kept until it is written */
 	uint64_t txg_recs_txg;
 	struct rec_list written;        /* the records of the txg that waits for its uberblock */

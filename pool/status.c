@@ -4,9 +4,8 @@
  */
 #include <stdio.h>
 
+#include "pool/figures.h"
 #include "pool/pool_int.h"
-
-#define STATUS_RECORD_BYTES (128u << 10)
 
 static void
 status_drive(const struct vdev_drive *d, bool locked, struct pool_drive_status *out)
@@ -107,22 +106,6 @@ status_health(struct pool *p, struct pool_status *out)
 	}
 }
 
-static void
-status_space(struct pool *p, struct pool_status *out)
-{
-	struct space_info info;
-	uint64_t writable, usable;
-
-	space_get_info(p->space, &info);
-	usable = info.total_sectors - info.reserve_sectors;
-	writable = usable > info.used_sectors ? usable - info.used_sectors : 0;
-	out->raw_bytes = info.total_sectors * SECTOR_BYTES;
-	out->raw_used_bytes = info.used_sectors * SECTOR_BYTES;
-	out->raw_pending_free_bytes = info.deferred_sectors * SECTOR_BYTES;
-	out->usable_bytes = space_bytes_for(p, usable, STATUS_RECORD_BYTES);
-	out->usable_free_bytes = space_bytes_for(p, writable, STATUS_RECORD_BYTES);
-}
-
 int
 pool_get_status(struct pool *p, struct pool_status *out)
 {
@@ -159,7 +142,7 @@ pool_get_status(struct pool *p, struct pool_status *out)
 		pool_status_free(&s);
 		return -ENOMEM;
 	}
-	status_space(p, &s);
+	figures_status(p, &s);
 	pool_log_figures(p, &s.log_ring_bytes, &s.log_used_bytes, &s.log_in_pool);
 	*out = s;
 	return 0;

@@ -8,6 +8,7 @@
  * and what the others have is flushed by the next try.
  */
 #include "pool/dataset.h"
+#include "pool/figures.h"
 #include "pool/pool_log.h"
 #include "pool/scan.h"
 #include "pool/suspend.h"
@@ -136,6 +137,9 @@ sync_txg(struct pool *p, uint64_t txg, uint32_t flags)
 	tx_init_syncing(&tx, mos, txg);
 	atomic_store(&p->txgs->background, false);
 	err = datasets_sync(p, &tx);
+	if (err == 0 && ds_is_dirty(mos, txg)) {
+		space_note_busy(p->space, txg);
+	}
 	err = err != 0 ? err : space_sync_fold(p->space, &tx);
 	if (err == 0 && DELIBERATE_BUG("pool-uberblock-before-data")) {
 		err = commit(p, txg, flags);
@@ -150,5 +154,8 @@ sync_txg(struct pool *p, uint64_t txg, uint32_t flags)
 	}
 	pool_resume(p);
 	space_committed(p->space, txg);
+	figures_update(p);
+	atomic_store(&p->txgs->settling, space_is_settling(p->space));
+	p->txgs->held = space_is_held(p->space);
 	return 0;
 }

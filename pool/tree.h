@@ -51,6 +51,7 @@ struct tree_owner {        /* whose tree: where frees are counted and cut sub-tr
 	uint8_t type;
 	uint8_t copies;        /* of indirect blocks */
 	enum bp_cksum cksum;
+	bool unshared;         /* no snapshot can have a block of it: what is cut off comes back */
 };
 /*
  * tree_update - t without the blocks of ranges, then with leaves. ranges before leaves: a leaf inside a range stays. Frees what is replaced

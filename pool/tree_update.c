@@ -16,6 +16,7 @@
  * the old tree, whose blocks are freed in this txg but not reused before the reader has left.
  */
 #include "pool/dataset.h"
+#include "pool/figures.h"
 
 #include <stdlib.h>
 
@@ -40,6 +41,7 @@ struct update {
 	struct block_range *cuts[OBJECT_LEVELS_MAX];
 	uint32_t cut_count[OBJECT_LEVELS_MAX];
 	uint64_t added, freed; /* set sectors */
+	uint64_t cut_fill;     /* blocks of data below what was cut off */
 };
 
 /* ---- cuts ---- */
@@ -112,6 +114,7 @@ node_cut(struct update *u, uint8_t level, const struct bp *old)
 	if (level == 0) {
 		node_free(u, old);
 	} else if (!bp_is_hole(old)) {
+		u->cut_fill += le64_get(old->fill);
 		cuts_add(u->o->ds, old, u->o->object, u->o->generation);
 	}
 }
@@ -127,7 +130,6 @@ parent_fill(struct bp *bps, uint64_t birth)
 	}
 }
 
-
 /* Old contents of parent `index` at `level` into bps. */
 static int
 parent_read(struct update *u, uint8_t level, uint64_t index, struct bp *bps)
@@ -137,7 +139,8 @@ parent_read(struct update *u, uint8_t level, uint64_t index, struct bp *bps)
 	int err;
 
 	if (level >= u->old.levels) {
-		/* what height the object had before is forgotten: all may have been something until now */
+		/* what height the object had before is forgotten: all may have been something until
+		 * now */
 		parent_fill(bps, u->o->txg);
 		if (level == u->old.levels && index == 0) {
 			bps[0] = u->old.root;
@@ -352,6 +355,18 @@ root_replace(struct update *u, const struct nodes *top, struct tree *t)
 	}
 }
 
+/* What was cut off still counts as the object's: its part, by the number of blocks. */
+static void
+note_cut(const struct update *u, const struct tree *t)
+{
+	uint64_t left = bp_is_hole(&t->root) ? 0 : le64_get(t->root.fill);
+
+	if (u->cut_fill > 0 && u->o->unshared) {
+		figures_cut(u->o->ds, (uint64_t)((double)t->used_sectors * (double)u->cut_fill /
+						 (double)(u->cut_fill + left)));
+	}
+}
+
 int
 tree_update(const struct tree_owner *o, struct tree *t, const struct tree_leaf *leaves,
     uint32_t leaf_count, const struct block_range *ranges, uint32_t range_count)
@@ -382,6 +397,7 @@ tree_update(const struct tree_owner *o, struct tree *t, const struct tree_leaf *
 		root_replace(&u, &kids, t);
 		t->used_sectors = t->used_sectors + u.added - u.freed;
 		atomic_fetch_add(&o->ds->used_sectors, u.added);
+		note_cut(&u, t);
 	}
 	for (uint8_t i = 0; i < OBJECT_LEVELS_MAX; i++) {
 		mem_free(u.cuts[i]);

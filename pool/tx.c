@@ -7,13 +7,16 @@
  * dirty moves from the promise to the txg's own account; pool_tx_end gives the rest back.
  */
 #include "pool/dataset.h"
+#include "pool/figures.h"
 #include "pool/pool_log.h"
 #include "pool/txg.h"
 
 #define THROTTLE_STEP_NS (200 * NSEC_PER_USEC)
 #define THROTTLE_NS_MAX (100 * NSEC_PER_MSEC)
 #define DIRTY_WAIT_NS (100 * NSEC_PER_MSEC)
-#define NOSPC_TXGS 3u
+#define NOSPC_TXGS 3u /* to see whether there is really no room */
+#define NOSPC_SLEEP_NS (100 * NSEC_PER_MSEC)
+#define NOSPC_TXGS_MAX 100u            /* while enough is coming back */
 #define SPACE_RECORD_BYTES (16u * KIB) /* what a need is taken to consist of: dear enough */
 #define LOG_FULL_PERCENT 50u
 /* For a block's records in the map log, of its own and of the one it replaces, three times; and for
@@ -61,25 +64,52 @@ dirty_reserve(struct pool *p, uint32_t bytes)
 	return 0;
 }
 
+/* Until something may have come back. Not by using up what removing needs: then by itself. */
+static int
+nospc_wait(struct pool *p)
+{
+	if (space_may_force(p->space)) {
+		return txg_wait(p->txgs, txg_open(p->txgs));
+	}
+	fiber_sleep(NOSPC_SLEEP_NS);
+	return atomic_load(&p->suspended) || atomic_load(&p->closing) ? -ERR_SUSPENDED : 0;
+}
+
 /*
  * What only others' reservations hold comes back when they land, however often somebody else is
- * quicker: that isn't a full pool. Each turn takes a txg in which what was reserved is used or
- * given back, so the turns end.
+ * quicker: that isn't a full pool. Nor is one in which enough is being freed; but somebody may take
+ * it, so that the turns are counted. Each turn takes a txg in which what was reserved is used or
+ * given back, and freed space comes nearer.
  */
 static int
-sectors_reserve(struct pool *p, uint64_t sectors, unsigned level)
+sectors_reserve(struct pool *p, const struct space_ask *ask)
 {
-	int err = space_reserve(p->space, sectors, level);
+	int err = space_reserve(p->space, ask);
+	unsigned turns = 0, coming_turns = 0;
 
-	for (unsigned i = 0; err == -ENOSPC && i < NOSPC_TXGS;) {
-		bool promised = space_is_only_promised(p->space, sectors, level);
-		int wait = txg_wait(p->txgs, txg_open(p->txgs));
+	while (err == -ENOSPC && turns < NOSPC_TXGS) {
+		bool promised = space_is_only_promised(p->space, ask);
+		bool coming = coming_turns < NOSPC_TXGS_MAX &&
+			      space_is_coming(p->space, ask, figures_freeing(p));
+		int wait = nospc_wait(p);
 
 		if (wait != 0) {
 			return wait;
 		}
-		err = space_reserve(p->space, sectors, level);
-		i += promised ? 0 : 1;
+		err = space_reserve(p->space, ask);
+		coming_turns += !promised && coming;
+		turns += !promised && !coming;
+	}
+	return err;
+}
+
+int
+tx_room_check(struct pool *p, uint64_t sectors, unsigned level)
+{
+	int err = sectors_reserve(p, &(struct space_ask){.sectors = sectors, .level = level});
+
+	if (err == 0) {
+		space_unreserve(p->space, sectors);
 	}
 	return err;
 }
@@ -124,7 +154,7 @@ tx_begin_level(struct pool_ds *ds, const struct pool_need *need, unsigned level,
 	if (err != 0) {
 		goto free_tx;
 	}
-	err = sectors_reserve(p, tx->need_sectors, level);
+	err = sectors_reserve(p, &(struct space_ask){.sectors = tx->need_sectors, .level = level});
 	if (err != 0) {
 		goto undirty;
 	}
@@ -181,6 +211,22 @@ txg_count_dirty(struct pool_tx *tx, uint32_t bytes, uint32_t copies)
 		tx->dirtied_bytes += bytes;
 		tx->dirtied_sectors +=
 		    copies * space_sectors_for(tx->p, bytes, bytes) + MAP_SECTORS_PER_BLOCK;
+	}
+}
+
+/* Without this a txg of nothing but small inodes would have no end, and no space. */
+void
+txg_count_object(struct pool_tx *tx, bool new_table_block, uint32_t copies)
+{
+	if (tx->syncing) {
+		return;
+	}
+	atomic_fetch_add(&tx->p->txgs->dirty_bytes[TXG_SLOT(tx->txg)], TXG_OBJECT_BYTES);
+	tx->dirtied_bytes += TXG_OBJECT_BYTES;
+	if (new_table_block) {
+		tx->dirtied_sectors += MAP_SECTORS_PER_BLOCK +
+				       copies * space_sectors_for(tx->p, OBJECT_TABLE_BLOCK_BYTES,
+						    OBJECT_TABLE_BLOCK_BYTES);
 	}
 }
 

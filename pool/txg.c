@@ -10,7 +10,8 @@
  * fills.
  *
  * A txg is closed when somebody wants it committed, 5 s after it was first used, when it is full,
- * or when there is background work. An unused txg without wishes stays open: an idle pool sleeps.
+ * or when there is background work. A pool that falls idle commits a few empty txgs, until freed
+ * space is allocatable again; then an unused txg without wishes stays open: an idle pool sleeps.
  *
  * A block that is written again within a txg goes to the drives once. So a txg stays open as long
  * as it can: it is full when what will come in while it is written, at the rate at which it filled
@@ -20,6 +21,7 @@
 #include "pool/txg.h"
 
 #include "pool/dataset.h"
+#include "pool/figures.h"
 #include "pool/pool_log.h"
 #include "pool/suspend.h"
 
@@ -234,9 +236,9 @@ txg_is_full(struct txgs *t, uint64_t txg)
 	return dirty + dirty / KIB * sync_us / MAX(age_us, 1u) * KIB >= throttle;
 }
 
-/* When the open txg is to be closed: 0 = now, RT_FOREVER = not yet known. */
+/* When the open txg is to be closed, seen at `since`: 0 = now, RT_FOREVER = not yet known. */
 static uint64_t
-close_time(struct txgs *t)
+close_time(struct txgs *t, uint64_t since)
 {
 	uint64_t open = atomic_load(&t->open);
 	uint64_t first = atomic_load(&t->first_use_ns[TXG_SLOT(open)]);
@@ -248,27 +250,39 @@ close_time(struct txgs *t)
 	if (first != 0) {
 		at = first + TXG_NS;
 	}
-	if (atomic_load(&t->background)) {
-		at = MIN(at, rt_now_ns() + BACKGROUND_NS);
+	if (atomic_load(&t->background) || (first == 0 && atomic_load(&t->settling))) {
+		at = MIN(at, since + BACKGROUND_NS);
 	}
 	return at;
+}
+
+/* Freed space that only readers held back needs no txg to be free. */
+static uint64_t
+held_look(struct txgs *t, uint64_t at)
+{
+	if (!t->held) {
+		return at;
+	}
+	if (!space_release_held(t->p->space)) {
+		t->held = false;
+		atomic_store(&t->settling, space_is_settling(t->p->space));
+		figures_update(t->p);
+	}
+	return MIN(at, rt_now_ns() + BACKGROUND_NS);
 }
 
 static void
 close_wait(struct txgs *t)
 {
-	uint64_t background_at = RT_FOREVER;
+	uint64_t since = rt_now_ns();
 
 	while (!atomic_load(&t->stop)) {
-		uint64_t at = close_time(t);
+		uint64_t at = close_time(t, since);
 
-		if (atomic_load(&t->background)) {
-			background_at = MIN(background_at, at);
-			at = background_at;
-		}
 		if (at <= rt_now_ns()) {
 			return;
 		}
+		at = held_look(t, at);
 		if (at == RT_FOREVER) {
 			fiber_park();
 		} else {

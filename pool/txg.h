@@ -5,6 +5,7 @@
 #include "pool/pool_int.h"
 
 #define TXG_SLOTS 4u
+#define TXG_OBJECT_BYTES 1024u /* of memory, that an object takes which waits to be written */
 #define TXG_SLOT(txg) ((txg) & (TXG_SLOTS - 1))
 /* Roots an import may fall back to, besides the newest: what the log needs to redo them is kept. */
 #define TXG_FALLBACK 2u
@@ -42,6 +43,8 @@ struct txgs {
 	struct fiber *fiber;      /* the syncing one; NULL: not started */
 	struct waitgroup running;
 	atomic_bool stop;
+	atomic_bool settling;     /* empty txgs bring back space */
+	bool held;                /* [s] readers hold back space that is due */
 	atomic_bool background;   /* there is work left for the next txg: free queue, log switch */
 };
 
@@ -60,6 +63,9 @@ struct pool_tx {
 	uint64_t dirtied_bytes, dirtied_sectors;
 };
 
+/* Is there room for an administrative change? Waits for what is coming back, like a transaction. -ENOSPC, -ERR_SUSPENDED. tx.c */
+int tx_room_check(struct pool *p, uint64_t sectors, unsigned level) WARN_UNUSED MAY_PARK;
+
 int txgs_open(struct pool *p, uint64_t first_txg) WARN_UNUSED;
 int txgs_start(struct pool *p) WARN_UNUSED; /* the syncing fiber */
 void txgs_stop(struct pool *p) MAY_PARK;    /* commits what is open (unless closing), then ends the fiber */
@@ -77,6 +83,8 @@ uint64_t txg_open(struct txgs *t);
 uint64_t txg_committed(struct txgs *t);
 /* A buffer of so many bytes became dirty under tx; it will be written so many times. */
 void txg_count_dirty(struct pool_tx *tx, uint32_t bytes, uint32_t copies);
+/* An object is to be written, perhaps with a block of the object table that wasn't to be. */
+void txg_count_object(struct pool_tx *tx, bool new_table_block, uint32_t copies);
 /* Everybody who waits looks again. */
 void txg_wake_all(struct txgs *t);
 

@@ -132,7 +132,8 @@ pool_ds_get_info(struct pool_ds *ds, struct pool_ds_info *out)
 	out->used_bytes = 3 * MIB;
 	out->referenced_bytes = 2 * MIB;
 	out->logical_bytes = 3 * MIB;
-	out->available_bytes = GIB;
+	out->available_bytes = out->free_bytes = GIB;
+	out->size_bytes = out->free_bytes + out->referenced_bytes;
 	out->destroyed = ds->destroyed;
 }
 

@@ -306,7 +306,7 @@ one_alloc(void)
 	uint32_t copies = rnd(4) == 0 ? 3 : 1;
 	uint64_t need = (uint64_t)copies * len / SECTOR_BYTES * 3, avoid = 0;
 	struct bp bp = {0};
-	int err = space_reserve(t.s, need, 0);
+	int err = space_reserve(t.s, &(struct space_ask){.sectors = need});
 
 	/* as a transaction would: the reserve is for the log and the maps */
 	if (err != 0) {

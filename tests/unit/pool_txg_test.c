@@ -78,11 +78,11 @@ charge(void)
 		err = pool_write(tx, obj, at, &iov, 1);
 		ASSERT(err == 0);
 	}
-	CU_ASSERT_EQUAL(dirty_of(tx), BLOCK);
+	CU_ASSERT_EQUAL(dirty_of(tx), BLOCK + TXG_OBJECT_BYTES);
 	CU_ASSERT(tx->dirtied_sectors >= space_sectors_for(pool, BLOCK, BLOCK));
 	err = pool_write(tx, obj, STEP, &iov, 1);
 	ASSERT(err == 0);
-	CU_ASSERT_EQUAL(dirty_of(tx), BLOCK); /* once */
+	CU_ASSERT_EQUAL(dirty_of(tx), BLOCK + TXG_OBJECT_BYTES); /* once */
 	pool_tx_end(tx);
 	err = pool_sync(pool);
 	ASSERT(err == 0);

@@ -1,0 +1,140 @@
+/*
+ * space_admit.c - may somebody begin to write, and what is left. The reserve is what writers leave
+ * free, so that removing, syncing and replay can go on in a full pool.
+ *
+ * It is the larger of a share of the pool and three times the metadata of the worst txg, since that
+ * much may be allocated before the first of three txgs gives back what it replaced. The worst txg
+ * is forgotten by and by (space_committed): a large removal raises the reserve while it lasts.
+ *
+ * What was freed comes back when two later txgs are committed. busy_txg is the newest one that is
+ * worth waiting for; txgs behind it free their predecessor's root and log, and nothing else.
+ */
+#include "pool/pool_int.h"
+#include "pool/space_int.h"
+
+#define OVERHEAD_SHARE 256u
+#define OVERHEAD_STEPS 1024u
+#define OVERHEAD_STEP_MIN ((uint64_t)256)
+
+static uint64_t
+reserve_min(const struct space *s)
+{
+	return MIN(space_reserve_of(s->total), s->total / 4);
+}
+
+static uint64_t
+reserve_sectors(const struct space *s)
+{
+	uint64_t reserve = MAX(space_reserve_of(s->total), 3 * (uint64_t)s->meta_worst);
+
+	return MIN(reserve, s->total / 4);
+}
+
+void
+space_get_info(struct space *s, struct space_info *out)
+{
+	*out = (struct space_info){
+	    .total_sectors = s->total,
+	    .used_sectors = s->used,
+	    .deferred_sectors = s->deferred,
+	    .release_sectors = s->release,
+	    .reserve_sectors = reserve_sectors(s),
+	    .reserve_min_sectors = reserve_min(s),
+	    .overhead_sectors = s->overhead,
+	};
+}
+
+static uint64_t
+keep_sectors(const struct space *s, const struct space_ask *ask)
+{
+	if (ask->level == 0) {
+		return reserve_sectors(s) + ask->blocked;
+	}
+	return ask->level == 1 ? reserve_sectors(s) / 2 : 0;
+}
+
+int
+space_reserve(struct space *s, const struct space_ask *ask)
+{
+	uint64_t keep = keep_sectors(s, ask);
+	uint64_t reserved = atomic_fetch_add(&s->reserved, ask->sectors) + ask->sectors;
+
+	if (s->used + reserved + keep > s->total) {
+		atomic_fetch_sub(&s->reserved, ask->sectors);
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+void
+space_reserve_anyway(struct space *s, uint64_t sectors)
+{
+	atomic_fetch_add(&s->reserved, sectors);
+}
+
+void
+space_unreserve(struct space *s, uint64_t sectors)
+{
+	uint64_t before = atomic_fetch_sub(&s->reserved, sectors);
+
+	ASSERT(before >= sectors);
+}
+
+bool
+space_is_only_promised(const struct space *s, const struct space_ask *ask)
+{
+	return s->used + ask->sectors + keep_sectors(s, ask) <= s->total;
+}
+
+bool
+space_is_coming(const struct space *s, const struct space_ask *ask, uint64_t freeing_sectors)
+{
+	uint64_t back = s->release + freeing_sectors;
+	uint64_t keep = ask->level == 0 ? reserve_min(s) + ask->blocked : keep_sectors(s, ask);
+
+	return (back > 0 || space_is_settling(s)) &&
+	       s->used + ask->sectors + keep <= s->total + back;
+}
+
+void
+space_note_busy(struct space *s, uint64_t txg)
+{
+	s->busy_txg = txg;
+}
+
+/* Only while a reader doesn't hold things up: then empty txgs would use up space that none gives
+ * back. */
+bool
+space_is_settling(const struct space *s)
+{
+	bool deferred = s->release > 0 && s->committed_txg < s->busy_txg + 2;
+	bool reserve_falls =
+	    3 * s->meta_worst > space_reserve_of(s->total) && s->meta_worst > 2 * s->meta_last;
+
+	return !s->held && (deferred || reserve_falls) && !DELIBERATE_BUG("pool-never-settles");
+}
+
+bool
+space_is_held(const struct space *s)
+{
+	return s->held;
+}
+
+bool
+space_may_force(const struct space *s)
+{
+	return s->used + reserve_min(s) / 4 <= s->total;
+}
+
+/* At least what a pool of large files needs; up at once, down only when it is far too high. */
+void
+space_overhead_set(struct space *s, uint64_t sectors)
+{
+	uint64_t step = MAX(s->total / OVERHEAD_STEPS, OVERHEAD_STEP_MIN);
+	uint64_t shown = (DIV_UP(sectors, step) + 1) * step;
+
+	shown = MAX(shown, s->total / OVERHEAD_SHARE);
+	if (sectors > s->overhead || shown + 2 * step <= s->overhead || s->overhead == 0) {
+		s->overhead = shown;
+	}
+}
