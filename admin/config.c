@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include "admin/config.h"
 #include "admin/protocol.h"
+#include "base/size.h"
 
 enum setting_kind { SETTING_TEXT, SETTING_PORT, SETTING_COUNT, SETTING_SIZE, SETTING_FLAG };
 
@@ -67,35 +68,6 @@ config_parse_count(const char *text, uint64_t max, uint64_t *out)
 	return true;
 }
 
-int
-config_parse_size(const char *text, uint64_t *out)
-{
-	static const char units[] = "KMGT";
-	char *end;
-	if (text[0] < '0' || text[0] > '9') {
-		return -EINVAL;
-	}
-	errno = 0;
-	unsigned long long n = strtoull(text, &end, 10);
-	if (errno != 0) {
-		return -EINVAL;
-	}
-	unsigned shift = 0;
-	if (*end != '\0') {
-		char upper = (char)(*end >= 'a' && *end <= 'z' ? *end - 'a' + 'A' : *end);
-		const char *unit = strchr(units, upper);
-		if (unit == NULL || end[1] != '\0') {
-			return -EINVAL;
-		}
-		shift = 10u * (unsigned)(unit - units + 1);
-	}
-	if (n > (UINT64_MAX >> 1) >> shift) {
-		return -EINVAL;
-	}
-	*out = (uint64_t)n << shift;
-	return 0;
-}
-
 static bool
 config_parse_flag(const char *text, bool *out)
 {
@@ -129,7 +101,7 @@ config_store(struct adm_config *c, const struct setting *s, const char *value)
 		*(unsigned *)(void *)at = (unsigned)n;
 		return true;
 	case SETTING_SIZE:
-		if (config_parse_size(value, &n) != 0) {
+		if (size_parse(value, &n) != 0) {
 			return false;
 		}
 		*(uint64_t *)(void *)at = n;

@@ -27,7 +27,5 @@ int config_load(const char *path, struct adm_config *c, char *why, size_t why_le
 /* One "key=value". */
 int config_set(struct adm_config *c, const char *key, const char *value, char *why,
     size_t why_len) WARN_UNUSED;
-/* "64M", "2G", "1048576" */
-int config_parse_size(const char *text, uint64_t *out) WARN_UNUSED;
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "cli/cli.h"
 #include "cli/option.h"
+#include "base/size.h"
 
 #define REWIND_MAX 64
 
@@ -88,7 +89,7 @@ create_options(const struct cli_verb *v, const struct cli_args *a, json_t *args)
 		if (strncmp(a->options[i], "logsize=", 8) != 0) {
 			return cli_usage_error(v, "a new pool takes logsize=SIZE", a->options[i]);
 		}
-		if (!option_size(a->options[i] + 8, &bytes)) {
+		if (size_parse(a->options[i] + 8, &bytes) != 0) {
 			return cli_usage_error(v, "that is no size", a->options[i] + 8);
 		}
 		json_object_set_new(args, "log_bytes", json_integer((json_int_t)bytes));

@@ -2,6 +2,7 @@
  * it is when nobody set it. */
 #include <stdio.h>
 #include <stdlib.h>
+#include "base/size.h"
 #include "fs/fs_int.h"
 
 static int
@@ -92,34 +93,12 @@ parse_onoff(
 	return err == 0 ? 0 : refuse(why, why_len, text, "on or off");
 }
 
-/* "131072", "128K", "128k", "128KiB", "1M" */
-static int
-parse_size(const char *text, uint64_t *out)
-{
-	if (text[0] < '0' || text[0] > '9') {
-		return -EINVAL;
-	}
-	char *end;
-	errno = 0;
-	unsigned long long n = strtoull(text, &end, 10);
-	unsigned shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : 0;
-	if (shift != 0) {
-		end++;
-		end += strcmp(end, "iB") == 0 ? 2 : strcmp(end, "B") == 0 ? 1 : 0;
-	}
-	if (errno != 0 || *end != 0 || n > UINT32_MAX) {
-		return -EINVAL;
-	}
-	*out = (uint64_t)n << shift;
-	return 0;
-}
-
 static int
 parse_recordsize(
     const char *text, char *out, size_t out_len, uint64_t *out_number, char *why, size_t why_len)
 {
 	uint64_t n;
-	bool ok = parse_size(text, &n) == 0 && n >= 4 * KIB && n <= MIB && (n & (n - 1)) == 0;
+	bool ok = size_parse(text, &n) == 0 && n >= 4 * KIB && n <= MIB && (n & (n - 1)) == 0;
 	if (!ok) {
 		return refuse(why, why_len, text, "a power of two from 4K to 1M");
 	}

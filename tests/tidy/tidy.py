@@ -23,7 +23,7 @@ BELOW = {
     "fs": ["pool", "raidz", "kernel-bypass", "base"],
     "nfsd": ["fs", "pool", "base"],
     "admin": ["nfsd", "fs", "pool", "raidz", "intentlog", "kernel-bypass", "base"],
-    "cli": ["admin"],
+    "cli": ["admin", "base"],
     "dump": ["base"],
 }
 # ... and which headers of a room are public, besides <room>/<room>.h.

@@ -1,4 +1,5 @@
 /* admin_config_test.c - agated.conf, and when the parent gives up restarting. */
+#include "base/size.h"
 #include "admin/config.h"
 #include "admin/parent.h"
 #include "tests/lib/unit.h"
@@ -77,12 +78,15 @@ static void
 test_size(void)
 {
 	uint64_t n = 77;
-	CU_ASSERT(config_parse_size("64M", &n) == 0 && n == 64 * MIB);
-	CU_ASSERT(config_parse_size("1t", &n) == 0 && n == 1024 * GIB);
-	static const char *const bad[] = {"", "M", "-1", " 1", "1 M", "1MB", "1{", "8388608T"};
+	CU_ASSERT(size_parse("64M", &n) == 0 && n == 64 * MIB);
+	CU_ASSERT(size_parse("1t", &n) == 0 && n == 1024 * GIB);
+	CU_ASSERT(size_parse("3GiB", &n) == 0 && n == 3 * GIB);
+	CU_ASSERT(size_parse("7E", &n) == 0 && n == 7ull << 60);
+	static const char *const bad[] = {
+	    "", "M", "-1", " 1", "1 M", "1{", "8388608T", "1Mb", "1MiBs", "1B", "8E"};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		n = 77;
-		CU_ASSERT(config_parse_size(bad[i], &n) == -EINVAL && n == 77);
+		CU_ASSERT(size_parse(bad[i], &n) == -EINVAL && n == 77);
 	}
 }
 

@@ -1,5 +1,6 @@
 /* cli_test.c - agate without a daemon: lines to words, ranges, sizes, tables, options, and what is
  * refused before anything is sent. */
+#include "base/size.h"
 #include "cli/cli.h"
 #include "cli/option.h"
 #include "tests/lib/unit.h"
@@ -117,13 +118,13 @@ test_sizes(void)
 	    {"64k", true, 65536}, {"25G", true, (uint64_t)25 << 30},
 	    {"1T", true, (uint64_t)1 << 40}, {"8388607T", true, (uint64_t)8388607 << 40},
 	    {"8388608T", false, 0}, {"", false, 0}, {"G", false, 0}, {"-1", false, 0},
-	    {" 1", false, 0}, {"1 ", false, 0}, {"1GB", false, 0}, {"1x", false, 0},
+	    {" 1", false, 0}, {"1 ", false, 0}, {"1GB", true, (uint64_t)1 << 30}, {"1x", false, 0},
 	    {"1.5G", false, 0}, {"0x10", false, 0}, {"1e3", false, 0},
 	    {"18446744073709551616", false, 0}, {"9223372036854775807", true, INT64_MAX},
 	    {"1\xc3\xa4", false, 0}};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		uint64_t value = 77;
-		bool good = option_size(cases[i].text, &value);
+		bool good = size_parse(cases[i].text, &value) == 0;
 		CU_ASSERT_EQUAL(good, cases[i].good);
 		CU_ASSERT_EQUAL(value, cases[i].good ? cases[i].value : 77);
 	}
