@@ -18,12 +18,14 @@
 #define ADM_CTRLS_MAX 128u
 
 struct adm_diary;
+struct adm_damages;
 
 struct adm_pool {
 	struct pool *pool;
 	struct fs_pool *fp;
 	json_t *shares; /* the pool's share list, see shares.c; owned */
 	json_t *props;  /* its properties that were set, see props.c; owned */
+	struct adm_damages *damages; /* its damaged files, see damages.c; owned */
 	struct adm_diary *diary; /* its history and events, see diary.c; owned */
 };
 
@@ -137,6 +139,12 @@ void diary_gather(struct adm_pool *ap);
 void diary_store(struct adm_pool *ap) MAY_PARK;
 /* Oldest first: time, who, what, text. */
 json_t *diary_json(struct adm_pool *ap, enum diary_kind kind);
+
+/* ---- damages.c: files that have lost blocks ---- */
+int damages_load(struct adm_pool *ap) WARN_UNUSED MAY_PARK;
+void damages_free(struct adm_damages *d);
+void damages_look(struct adm_pool *ap) MAY_PARK; /* names what is new, forgets what is well */
+json_t *damages_json(const struct adm_pool *ap);
 
 /* ---- props.c: settings of a pool ---- */
 int props_load(struct adm_pool *ap, struct adm_error *e) MAY_PARK;

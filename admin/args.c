@@ -53,6 +53,7 @@ adm_pool_free(struct adm_pool *ap)
 	json_decref(ap->shares);
 	json_decref(ap->props);
 	diary_free(ap->diary);
+	damages_free(ap->damages);
 }
 
 struct adm_pool *
@@ -102,6 +103,9 @@ adm_add_pool(struct adm *a, struct pool *p, struct adm_error *e)
 	}
 	if (diary_load(ap, &bad) != 0) {
 		log_error("history-not-loaded pool=%s reason=\"%s\"", pool_name(p), bad.message);
+	}
+	if (damages_load(ap) != 0) {
+		log_error("damages-not-loaded pool=%s", pool_name(p));
 	}
 	pool_set_failmode(p, props_is(ap, "failmode", "continue"));
 	return shares_publish(a, e);

@@ -180,6 +180,7 @@ monitor_look(struct adm_monitor *m)
 		}
 		diary_gather(ap);
 		diary_store(ap);
+		damages_look(ap);
 		suspended = suspended || needs_import(ap->pool);
 	}
 	rwlock_rdunlock(&a->lock);

@@ -207,7 +207,7 @@ pool_action(const struct pool_status *st, char *out, size_t len)
 }
 
 static json_t *
-pool_json(struct pool *p, const struct pool_status *st, bool whole)
+pool_json(const struct adm_pool *ap, const struct pool_status *st, bool whole)
 {
 	char action[480];
 	char guid[33];
@@ -223,7 +223,8 @@ pool_json(struct pool *p, const struct pool_status *st, bool whole)
 	if (whole) {
 		pool_action(st, action, sizeof(action));
 		json_object_set_new(o, "action", adm_text(action));
-		json_object_set_new(o, "scan", pool_scan_json(p));
+		json_object_set_new(o, "scan", pool_scan_json(ap->pool));
+		json_object_set_new(o, "damaged", damages_json(ap));
 		json_object_set_new(o, "sets", pool_sets_json(st));
 		json_object_set_new(o, "logs", pool_group_json(st, DRIVE_ROLE_LOG, 0));
 		json_object_set_new(o, "spares", pool_group_json(st, DRIVE_ROLE_SPARE, 0));
@@ -250,7 +251,7 @@ pool_show(struct adm *a, json_t *args, bool whole, json_t **out, struct adm_erro
 			json_decref(list);
 			return adm_fail(e, err, "the status can't be told: %s", err_str(err));
 		}
-		json_array_append_new(list, pool_json(a->pools[i].pool, &st, whole));
+		json_array_append_new(list, pool_json(&a->pools[i], &st, whole));
 		pool_status_free(&st);
 	}
 	*out = list;

@@ -263,6 +263,24 @@ status_scan(json_t *scan)
 	putchar('\n');
 }
 
+/* Restoring a file, or removing it, takes it off the list. */
+static void
+status_damaged(json_t *files)
+{
+	size_t i;
+	json_t *file;
+	if (json_array_size(files) > 0) {
+		puts("damaged: restore these from a copy, or remove them");
+	}
+	json_array_foreach(files, i, file)
+	{
+		printf("  ");
+		print_safe(text_of(file, "path"));
+		printf("  (%lld block%s)\n", number_of(file, "blocks"),
+		    number_of(file, "blocks") == 1 ? "" : "s");
+	}
+}
+
 static void
 status_one(json_t *p)
 {
@@ -288,6 +306,7 @@ status_one(json_t *p)
 		status_drives(json_object_get(p, "spares"), 4);
 	}
 	printf("\nerrors: %lld blocks that nothing could repair\n", number_of(p, "data_errors"));
+	status_damaged(json_object_get(p, "damaged"));
 	if (json_is_true(json_object_get(p, "log_in_pool"))) {
 		puts("  note: the intent log is on the pool's own drives");
 	}

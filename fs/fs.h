@@ -213,6 +213,9 @@ int fs_rename(struct fs_node *from_dir, const char *from, uint32_t from_len, str
     const struct fs_req *req, struct fs_result *res) WARN_UNUSED MAY_PARK; /* -EXDEV, -EISDIR, -ENOTDIR, -ENOTEMPTY, -EINVAL into itself */
 int fs_link(struct fs_node *n, struct fs_node *dir, const char *name, uint32_t len, const struct fs_req *req, struct fs_result *res) WARN_UNUSED MAY_PARK;
 
+/* The path of an object, its dataset's in front,, for people; slow. A file with several names: one of them. -ENOENT it is gone, or its name isn't known. */
+int fs_object_path(struct fs_pool *fp, uint64_t ds_guid, uint64_t object, char *out, size_t len) WARN_UNUSED MAY_PARK;
+
 /* Structure check of one pool's file systems on top of pool_check: link counts, parents, directory order, sizes. Sentences to problem(). */
 int fs_check(struct fs_pool *fp, void (*problem)(void *arg, const char *what), void *arg, uint64_t *out_count) WARN_UNUSED MAY_PARK;
 

@@ -52,4 +52,7 @@ struct block_want {
 int block_read_addr(struct pool *p, const struct bp_addr *a, const struct block_want *want, struct iobuf **buf) WARN_UNUSED MAY_PARK;
 bool block_cksum_ok(enum bp_cksum kind, const void *data, uint32_t len, const uint8_t *want);
 
+/* Is more of some set gone than it tolerates, declared out or not? */
+bool block_sets_are_away(const struct pool *p);
+
 #endif

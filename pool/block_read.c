@@ -179,6 +179,17 @@ set_is_away(const struct pool *p, uint32_t set_index)
 	return away > raidz_tolerates(&set->cfg);
 }
 
+bool
+block_sets_are_away(const struct pool *p)
+{
+	bool away = false;
+
+	for (uint32_t i = 0; i < p->v.set_count; i++) {
+		away = away || set_is_away(p, i);
+	}
+	return away;
+}
+
 /* Is the block away with its drives? A pool without enough of them notices at its next commit. */
 static bool
 block_is_away(struct pool *p, const struct bp *bp)

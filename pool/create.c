@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "pool/damage.h"
 #include "pool/event.h"
 #include "pool/heartbeat.h"
 #include "pool/label.h"
@@ -81,7 +82,8 @@ pool_alloc(const char *host_name, uint64_t host_id)
 {
 	struct pool *p = mem_zalloc(sizeof(*p));
 
-	if (p == NULL) {
+	if (p == NULL || damage_open(&p->damage) != 0) {
+		mem_free(p);
 		return NULL;
 	}
 	mutex_init(&p->config_lock, RANK_POOL_CONFIG);
@@ -91,6 +93,13 @@ pool_alloc(const char *host_name, uint64_t host_id)
 	(void)snprintf(
 	    p->host_name, sizeof(p->host_name), "%s", host_name != NULL ? host_name : "");
 	return p;
+}
+
+void
+pool_free(struct pool *p)
+{
+	damage_close(p->damage);
+	mem_free(p);
 }
 
 int
@@ -175,6 +184,6 @@ free_pool:
 	if (why_len > 0 && out_why[0] == 0) {
 		(void)snprintf(out_why, why_len, "%s", err_str(-err));
 	}
-	mem_free(p);
+	pool_free(p);
 	return err;
 }

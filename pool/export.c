@@ -17,7 +17,7 @@ pool_export(struct pool *p)
 	scan_free(p);
 	log_info("pool.export name=%s result=%s", p->name, err == 0 ? "clean" : err_str(-err));
 	vdev_free(&p->v, true);
-	mem_free(p);
+	pool_free(p);
 	return err;
 }
 
@@ -44,7 +44,7 @@ pool_destroy(struct pool *p)
 	err = vdev_erase_labels(&p->v);
 	log_info("pool.destroy name=%s result=%s", p->name, err == 0 ? "erased" : err_str(-err));
 	vdev_free(&p->v, true);
-	mem_free(p);
+	pool_free(p);
 	return err;
 }
 

@@ -268,7 +268,7 @@ pool_import(
 		if (result->why[0] == 0) {
 			(void)snprintf(result->why, sizeof(result->why), "%s", err_str(-err));
 		}
-		mem_free(p);
+		pool_free(p);
 		return err;
 	}
 	result->txg = le64_get(p->ub.txg);

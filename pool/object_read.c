@@ -5,6 +5,7 @@
  * pending ranges are looked at under obj->lock; the tree found there names the right block for
  * everything that had no entry (dbuf.c, invariant 4).
  */
+#include "pool/damage.h"
 #include "pool/object.h"
 
 #define READ_FETCH_BYTES_MIN 16384u
@@ -71,6 +72,9 @@ read_block(struct read_cursor *c, uint64_t block, struct iobuf **out, uint32_t *
 	if (err == 0) {
 		err = block_read(p, &bp, 0, out);
 		*out_len = prop.logical_bytes;
+	}
+	if (err == -EIO || err == -ERR_CKSUM) {
+		damage_note(p, c->o->ds->guid, c->o->number, block);
 	}
 	return err;
 }

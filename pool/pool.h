@@ -242,6 +242,17 @@ struct pool_event {
 /* The events behind `after`, oldest first; only the newest 256 are kept. How many were stored. Never waits. */
 uint32_t pool_events_get(struct pool *p, uint64_t after, struct pool_event *out, uint32_t max);
 
+/* A block that nothing can repair: of a reader that met it, or found by a scan. At most 256 are kept. */
+struct pool_damage {
+	uint64_t dataset; /* guid; 0: the pool's own */
+	uint64_t object;  /* 0: the dataset's table of objects */
+	uint64_t block;
+};
+/* changes: differs when the list does. Never waits. */
+uint32_t pool_damage_get(struct pool *p, struct pool_damage *out, uint32_t max, uint64_t *out_changes);
+void pool_damage_add(struct pool *p, const struct pool_damage *entry);
+void pool_damage_forget(struct pool *p, const struct pool_damage *entry); /* the file is gone, or was restored */
+
 /* Walks everything reachable from the root and compares with the space maps. problem() gets one sentence each.
  * out_count: problems found. On a pool in use it checks the last committed root. May park, long. */
 int pool_check(struct pool *p, void (*problem)(void *arg, const char *what), void *arg, uint64_t *out_count) WARN_UNUSED MAY_PARK;

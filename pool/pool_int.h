@@ -18,6 +18,7 @@ struct pool_log_state; /* log.c */
 struct notes;     /* notes.c */
 struct heartbeat; /* heartbeat.c */
 struct scan;      /* scan.c */
+struct damage;    /* damage.c */
 
 struct pool {
 	struct vdevs v;            /* membership changes under config_lock */
@@ -36,6 +37,7 @@ struct pool {
 	struct notes *notes;
 	struct heartbeat *heartbeat; /* create/import start it, export stops it */
 	struct scan *scan;           /* the same; NULL on read-only pools */
+	struct damage *damage;
 	char name[POOL_NAME_MAX + 1];
 	uint64_t timeline, host_id;
 	char host_name[64];
@@ -54,8 +56,9 @@ struct pool {
 	atomic_ullong data_errors;
 };
 
-/* A pool without drives; freed with mem_free. NULL: no memory. */
+/* A pool without drives. NULL: no memory. */
 struct pool *pool_alloc(const char *host_name, uint64_t host_id);
+void pool_free(struct pool *p);
 
 /* Heartbeat and scan; on failure neither runs, but scan_free remains to be called after the engine. */
 int pool_start_fibers(struct pool *p) WARN_UNUSED MAY_PARK;

@@ -155,8 +155,20 @@ is_whole(struct pool *p, uint32_t set)
 }
 
 static void
-note_block(struct scan *sc, uint32_t set, uint32_t asize, int err, const struct raidz_report *r)
+note_bad(struct scan *sc, uint32_t set, uint64_t sector)
 {
+	atomic_fetch_add(&sc->p->data_errors, 1);
+	log_error("scan.block_bad pool=%s set=%u sector=%llu", sc->p->name, set,
+	    (unsigned long long)sector);
+	if (sc->bad_count < SCAN_BAD_MAX) {
+		sc->bad[sc->bad_count++] = (struct damage_addr){sector, set};
+	}
+}
+
+static void
+note_block(struct scan *sc, const struct space_rec *rec, int err, const struct raidz_report *r)
+{
+	uint32_t set = rec->set, asize = rec->asize;
 	uint32_t unwritten = r->unwritten;
 
 	if (err == -ERR_CKSUM && !is_whole(sc->p, set)) {
@@ -175,8 +187,7 @@ note_block(struct scan *sc, uint32_t set, uint32_t asize, int err, const struct 
 	sc->at.unreached += (err != 0 && err != -ERR_CKSUM) || (err == 0 && unwritten != 0);
 	mutex_unlock(&sc->mu);
 	if (err == -ERR_CKSUM) {
-		atomic_fetch_add(&sc->p->data_errors, 1);
-		log_error("scan.block_bad pool=%s set=%u error=%s", sc->p->name, set, err_str(err));
+		note_bad(sc, set, rec->sector);
 	}
 }
 
@@ -211,7 +222,7 @@ scan_segment(struct scan *sc, struct space_seg *seg, enum scan_kind kind)
 			break;
 		}
 		one = space_verify_record(p, r, &report);
-		note_block(sc, r->set, r->asize, one, &report);
+		note_block(sc, r, one, &report);
 		fiber_maybe_yield();
 	}
 	space_read_exit(p->space, token);
@@ -257,7 +268,13 @@ scan_chain(struct scan *sc)
 		if (err == 0) {
 			int one = space_verify_log_block(p->space, b, &report);
 
-			note_block(sc, 0, (uint32_t)bp_sectors(&b->bp), one, &report);
+			struct space_rec rec = {
+			    .set = bp_addr_set(&b->bp.addr[0]),
+			    .sector = bp_addr_sector(&b->bp.addr[0]),
+			    .asize = (uint16_t)bp_sectors(&b->bp),
+			};
+
+			note_block(sc, &rec, one, &report);
 		}
 		list_remove(&b->link);
 		mem_free(b);
@@ -431,11 +448,15 @@ run(struct scan *sc)
 			continue;
 		}
 		if (!measured) {
+			sc->bad_count = 0;
 			measure(sc, next, kind);
 			measured = true;
 		}
 		if (next > s->seg_count) {
 			finish(sc);
+			if (sc->bad_count > 0) {
+				damage_name(sc->p, sc->bad, sc->bad_count);
+			}
 			break;
 		}
 		err = step(sc, next, kind);

@@ -2,6 +2,7 @@
 #ifndef AGATE_POOL_SCAN_INT_H
 #define AGATE_POOL_SCAN_INT_H
 
+#include "pool/damage.h"
 #include "pool/pool_int.h"
 #include "pool/scan.h"
 
@@ -28,8 +29,12 @@ progress_is_active(const struct progress *at)
 	return at->state == SCAN_RUNNING || at->state == SCAN_PAUSED;
 }
 
+#define SCAN_BAD_MAX 256u
+
 struct scan {
 	struct pool *p;
+	struct damage_addr bad[SCAN_BAD_MAX]; /* of the fiber: what nothing could repair in this run */
+	uint32_t bad_count;
 	struct mutex mu;
 	struct cond wake;
 	struct progress at;     /* mu */

@@ -23,7 +23,8 @@ static const char usage[] = "usage: nfstree URL copy DIR SUB\n"
 			    "       nfstree URL names SUB\n"
 			    "       nfstree URL sparse SUB\n"
 			    "       nfstree URL bigdir SUB COUNT\n"
-			    "       nfstree URL mkdirs SUB";
+			    "       nfstree URL mkdirs SUB\n"
+			    "       nfstree URL remove FILE";
 static struct nfs_context *nfs;
 static const char *nfs_url_text;
 static uint64_t file_count, byte_count;
@@ -530,6 +531,8 @@ main(int argc, char **argv)
 		bigdir(argv[3], (uint32_t)strtoul(argv[4], NULL, 10));
 	} else if (strcmp(argv[2], "mkdirs") == 0 && argc == 4) {
 		mkdirs(argv[3]);
+	} else if (strcmp(argv[2], "remove") == 0 && argc == 4) {
+		client_must(nfs, nfs_unlink(nfs, argv[3]), "unlink", argv[3]);
 	} else {
 		die("%s", usage);
 	}
