@@ -46,6 +46,8 @@ int cli_help(const char *noun, const char *verb);
 /* Sends cmd and args (stolen). On success *out is a new reference (maybe JSON null). Prints the
  * error otherwise. Exit status. */
 int client_call(const char *cmd, json_t *args, json_t **out);
+/* Does a daemon listen? */
+bool client_reaches(void);
 /* What was typed, for the history of the pool; borrowed until the next one. */
 void client_set_line(int argc, char **argv);
 

@@ -33,6 +33,17 @@ client_connect(const char **out_path)
 	return fd;
 }
 
+bool
+client_reaches(void)
+{
+	const char *path;
+	int fd = client_connect(&path);
+	if (fd >= 0) {
+		close(fd);
+	}
+	return fd >= 0;
+}
+
 static bool
 client_send(int fd, json_t *request)
 {

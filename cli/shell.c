@@ -1,13 +1,16 @@
 /* shell.c - the interactive shell: history, completion of nouns and verbs. */
 #include <histedit.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "cli/cli.h"
 
 #define HISTORY_LINES 500
 #define PROMPT "agate> "
+#define WAIT_STEPS 300 /* a minute */
 
 static char *
 shell_prompt(EditLine *el)
@@ -139,6 +142,44 @@ shell_script(void)
 	return worst;
 }
 
+static void
+shell_interrupted(int signal_number)
+{
+	(void)signal_number; /* ends the sleep, nothing else */
+}
+
+/* At a boot the console is there before the daemon, which takes up the pools first. */
+static void
+shell_wait(void)
+{
+	struct sigaction old, stop = {.sa_handler = shell_interrupted};
+	const struct timespec step = {.tv_nsec = 200000000};
+	bool waiting = !client_reaches();
+	if (!waiting) {
+		return;
+	}
+	puts("Waiting for agated, which is taking up the pools. Ctrl-C: don't wait.");
+	sigaction(SIGINT, &stop, &old);
+	for (int i = 0; waiting && i < WAIT_STEPS; i++) {
+		waiting = nanosleep(&step, NULL) == 0 && !client_reaches();
+	}
+	sigaction(SIGINT, &old, NULL);
+}
+
+static void
+shell_greet(void)
+{
+	json_t *status;
+	puts("Agate. 'help' lists the commands, 'exit' leaves.");
+	shell_wait();
+	if (client_call("system status", json_object(), &status) == CLI_OK &&
+	    json_integer_value(json_object_get(status, "pools")) == 0) {
+		puts("No pool is in service: 'disk list' shows the drives, 'pool import' the pools "
+		     "on them, 'help pool create' how to make one.");
+	}
+	json_decref(status);
+}
+
 int
 shell_run(void)
 {
@@ -158,7 +199,7 @@ shell_run(void)
 	el_set(el, EL_HIST, history, past);
 	el_set(el, EL_ADDFN, "agate-complete", "complete a word", shell_complete);
 	el_set(el, EL_BIND, "^I", "agate-complete", NULL);
-	puts("Agate. 'help' lists the commands, 'exit' leaves.");
+	shell_greet();
 	const char *line;
 	while ((line = el_gets(el, &len)) != NULL && len > 0) {
 		if (strspn(line, " \t\n") != strlen(line)) {

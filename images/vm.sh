@@ -7,8 +7,9 @@
 # One VM a VM_DIR; the functions return non-zero when what was waited for didn't come, and say what was seen last.
 #
 # Settings, before vm_start: VM_IMAGE, VM_FIRMWARE (bios|uefi), VM_DRIVE_SIZE, VM_MEMORY, VM_NFS_PORT, VM_MOUNT_PORT,
-# VM_BUS (nvme|scsi), VM_CACHE (nbdkit|none: plain files), VM_LIARS (drives whose nbdkit ignores flushes), VM_ACCEL (auto|tcg|kvm), VM_SERIAL (socket|stdio),
-# VM_DEBUG (more kernel parameters: a start without GRUB, for developers).
+# VM_BUS (nvme|scsi), VM_CACHE (nbdkit|none: plain files), VM_LIARS (drives whose nbdkit ignores flushes),
+# VM_ACCEL (auto|tcg|kvm), VM_SERIAL (socket|stdio), VM_IOMMU (off|on), VM_DEBUG (more kernel parameters: a start without
+# GRUB, for developers).
 
 VM_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 : "${VM_BUILD:=${AGATE_BUILD:-$VM_TOP/build}}"
@@ -24,6 +25,7 @@ VM_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 : "${VM_LIARS:=}"
 : "${VM_ACCEL:=auto}"
 : "${VM_SERIAL:=socket}"
+: "${VM_IOMMU:=off}"
 VM_DRIVES=(d0 d1 d2 d3 d4 d5 d6 l0 l1 s0)
 VM_PROMPT='agate> '
 VM_OVMF=/usr/share/OVMF
@@ -44,6 +46,16 @@ vm_make_drives() {
 	done
 	cp --sparse=always "$VM_IMAGE" "$VM_DIR/boot.img"
 	[ "$VM_FIRMWARE" = bios ] || cp "$VM_OVMF/OVMF_VARS_4M.fd" "$VM_DIR/vars.fd"
+}
+
+# A newer image onto the boot drive; the machine's settings, which its pools know it by, stay.
+vm_renew_boot() {
+	local first size
+	[ "$VM_IMAGE" -nt "$VM_DIR/boot.img" ] || return 0
+	read -r first size < <(sgdisk -i 4 "$VM_IMAGE" | awk '/^First sector/ { first = $3 } /^Partition size/ { print first, $3 }')
+	cp --sparse=always "$VM_IMAGE" "$VM_DIR/boot.img.new" &&
+		dd if="$VM_DIR/boot.img" of="$VM_DIR/boot.img.new" bs=512 skip="$first" seek="$first" count="$size" conv=notrunc status=none &&
+		mv "$VM_DIR/boot.img.new" "$VM_DIR/boot.img"
 }
 
 # Whether this machine's KVM runs our kernel: found out by running it, once. Prints kvm or tcg.
@@ -105,9 +117,10 @@ vm_wait_until() {
 
 # Puts QEMU's arguments into VM_ARGS.
 vm_arguments() {
-	local accel d source n=0
+	local accel d source machine=q35 n=0
+	[ "$VM_IOMMU" = off ] || machine+=,kernel-irqchip=split
 	accel=$(vm_accelerator)
-	VM_ARGS=(-name agate -nodefaults -machine q35 -smp 2 -m "$VM_MEMORY" -display none -vga none -no-reboot
+	VM_ARGS=(-name agate -nodefaults -machine "$machine" -smp 2 -m "$VM_MEMORY" -display none -vga none -no-reboot
 		-device virtio-rng-pci -device i6300esb -action watchdog=reset
 		-drive "if=none,id=boot,format=raw,file=$VM_DIR/boot.img" -device virtio-blk-pci,drive=boot,serial=boot,bootindex=1
 		-netdev "user,id=net,hostfwd=tcp:127.0.0.1:$VM_NFS_PORT-:2049,hostfwd=tcp:127.0.0.1:$VM_MOUNT_PORT-:20048"
@@ -117,6 +130,7 @@ vm_arguments() {
 	else
 		VM_ARGS+=(-accel tcg,thread=multi -cpu max)
 	fi
+	[ "$VM_IOMMU" = off ] || VM_ARGS+=(-device "intel-iommu,intremap=on,caching-mode=on")
 	if [ "$VM_FIRMWARE" = uefi ]; then
 		VM_ARGS+=(-drive "if=pflash,format=raw,readonly=on,file=$VM_OVMF/OVMF_CODE_4M.fd"
 			-drive "if=pflash,format=raw,file=$VM_DIR/vars.fd")
