@@ -27,9 +27,8 @@
 
 struct fd_conn {
 	struct net_conn conn;
-	struct rt_fdwatch watch; /* [r] */
+	struct net_fd sock;
 	bool unix_domain;        /* [c] */
-	bool watched;            /* [r] */
 	bool readable, writable; /* [r] */
 	bool gone;               /* [r] the peer has closed or the connection is broken */
 };
@@ -43,7 +42,7 @@ fd_conn_of(struct net_conn *c)
 static void
 fd_conn_ready(struct rt_fdwatch *w, uint32_t events)
 {
-	struct fd_conn *f = container_of(w, struct fd_conn, watch);
+	struct fd_conn *f = container_of(w, struct fd_conn, sock.watch);
 	bool gone = (events & EPOLL_GONE) != 0;
 	bool readable = gone || (events & (uint32_t)EPOLLIN) != 0;
 	bool writable = (events & (uint32_t)(EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
@@ -58,14 +57,10 @@ static int
 fd_conn_bind(struct net_conn *c)
 {
 	struct fd_conn *f = fd_conn_of(c);
-	int err;
 
 	f->readable = f->writable = true;
-	f->watch.events = (uint32_t)(EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
-	f->watch.ready = fd_conn_ready;
-	err = rt_fdwatch_add(&f->watch);
-	f->watched = err == 0;
-	return err;
+	return net_fd_watch(
+	    &f->sock, (uint32_t)(EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET), fd_conn_ready);
 }
 
 /* Everything that ends a stream is a reset to the caller, also a route that vanished. */
@@ -85,7 +80,7 @@ fd_conn_try_read(struct net_conn *c, void *buf, uint32_t len)
 		return -EAGAIN;
 	}
 	do {
-		n = recv(f->watch.fd, buf, len, 0);
+		n = recv(f->sock.watch.fd, buf, len, 0);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0 && errno != EAGAIN) {
 		return stream_error(errno);
@@ -110,7 +105,7 @@ fd_conn_try_writev(struct net_conn *c, struct iovec *iov, int iov_count)
 		return -EAGAIN;
 	}
 	do {
-		n = sendmsg(f->watch.fd, &msg, MSG_NOSIGNAL);
+		n = sendmsg(f->sock.watch.fd, &msg, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0 && errno == EAGAIN) {
 		f->writable = false;
@@ -129,7 +124,7 @@ fd_conn_readable(struct net_conn *c)
 	if (!f->readable) {
 		return false;
 	}
-	n = recv(f->watch.fd, &byte, 1, MSG_PEEK);
+	n = recv(f->sock.watch.fd, &byte, 1, MSG_PEEK);
 	f->readable = n >= 0 || errno != EAGAIN;
 	return f->readable;
 }
@@ -138,7 +133,7 @@ static void
 fd_conn_shutdown(struct net_conn *c)
 {
 	/* Fails when the peer was faster; then its event has told the owner already. */
-	(void)shutdown(fd_conn_of(c)->watch.fd, SHUT_RDWR);
+	(void)shutdown(fd_conn_of(c)->sock.watch.fd, SHUT_RDWR);
 }
 
 static void
@@ -146,10 +141,7 @@ fd_conn_free(struct net_conn *c)
 {
 	struct fd_conn *f = fd_conn_of(c);
 
-	if (f->watched) {
-		rt_fdwatch_remove(&f->watch);
-	}
-	close(f->watch.fd);
+	net_fd_close(&f->sock);
 	mem_free(f);
 }
 
@@ -165,7 +157,7 @@ fd_conn_peer_cred(const struct net_conn *c, uint32_t *out_uid, uint32_t *out_gid
 	if (!f->unix_domain) {
 		return -EOPNOTSUPP;
 	}
-	if (getsockopt(f->watch.fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0) {
+	if (getsockopt(f->sock.watch.fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0) {
 		return -errno;
 	}
 	*out_uid = cred.uid;
@@ -196,7 +188,7 @@ net_fd_conn(int fd, bool unix_domain, const struct net_addr *peer, struct net_co
 	net_conn_init(&f->conn, &fd_conn_ops);
 	f->conn.peer = *peer;
 	f->unix_domain = unix_domain;
-	f->watch.fd = fd;
+	f->sock.watch.fd = fd;
 	*out = &f->conn;
 	return 0;
 }
@@ -257,10 +249,9 @@ net_fd_connect_wait(int fd, uint64_t deadline_ns)
 
 struct fd_listener {
 	struct net_listener listener;
-	struct rt_fdwatch watch; /* [r] */
-	bool watched;            /* [r] */
-	bool ready;              /* [r] */
-	bool unix_domain;        /* [c] */
+	struct net_fd sock;
+	bool ready;       /* [r] */
+	bool unix_domain; /* [c] */
 	char path[sizeof(
 	    ((struct sockaddr_un *)0)->sun_path)]; /* [c] to remove on close; or empty */
 };
@@ -274,7 +265,7 @@ fd_listener_of(struct net_listener *l)
 static void
 fd_listener_ready(struct rt_fdwatch *w, uint32_t events)
 {
-	struct fd_listener *f = container_of(w, struct fd_listener, watch);
+	struct fd_listener *f = container_of(w, struct fd_listener, sock.watch);
 
 	(void)events;
 	f->ready = true;
@@ -285,14 +276,9 @@ static int
 fd_listener_bind(struct net_listener *l)
 {
 	struct fd_listener *f = fd_listener_of(l);
-	int err;
 
 	f->ready = true;
-	f->watch.events = (uint32_t)(EPOLLIN | EPOLLET);
-	f->watch.ready = fd_listener_ready;
-	err = rt_fdwatch_add(&f->watch);
-	f->watched = err == 0;
-	return err;
+	return net_fd_watch(&f->sock, (uint32_t)(EPOLLIN | EPOLLET), fd_listener_ready);
 }
 
 /* Short of descriptors or memory: the connection stays in the backlog and nothing will tell when
@@ -337,7 +323,7 @@ fd_listener_try_accept(struct net_listener *l, struct net_conn **out)
 
 		len = sizeof(ss);
 		fd = accept4(
-		    f->watch.fd, (struct sockaddr *)&ss, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		    f->sock.watch.fd, (struct sockaddr *)&ss, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0) {
 			err = accept_failed(f, errno);
 			if (err != 0) {
@@ -364,7 +350,7 @@ fd_listener_stop(struct net_listener *l)
 
 	/* Frees the port and refuses who is in the backlog; the descriptor itself is the owner's.
 	 */
-	(void)shutdown(f->watch.fd, SHUT_RDWR);
+	(void)shutdown(f->sock.watch.fd, SHUT_RDWR);
 	if (f->path[0] != '\0') {
 		(void)unlink(f->path);
 	}
@@ -373,25 +359,15 @@ fd_listener_stop(struct net_listener *l)
 static void
 fd_listener_unbind(struct net_listener *l)
 {
-	struct fd_listener *f = fd_listener_of(l);
-
-	if (f->watched) {
-		rt_fdwatch_remove(&f->watch);
-		f->watched = false;
-	}
-	close(f->watch.fd);
-	f->watch.fd = -1;
+	net_fd_close(&fd_listener_of(l)->sock);
 }
 
+/* The descriptor is still there when the runtime ended before the owner came to it. */
 static void
 fd_listener_free(struct net_listener *l)
 {
-	struct fd_listener *f = fd_listener_of(l);
-
-	if (f->watch.fd >= 0) {
-		close(f->watch.fd); /* the runtime ended before the owner came to it */
-	}
-	mem_free(f);
+	net_fd_close(&fd_listener_of(l)->sock);
+	mem_free(fd_listener_of(l));
 }
 
 static const struct net_listener_ops fd_listener_ops = {
@@ -406,36 +382,34 @@ int
 net_fd_listener(int fd, const char *path, struct net_listener **out)
 {
 	struct fd_listener *f = mem_zalloc(sizeof(*f));
-	struct sockaddr_storage ss = {0};
-	socklen_t len = sizeof(ss);
-	int err = -ENOMEM;
+	int family, err = -ENOMEM;
 
 	if (f == NULL) {
 		goto close_fd;
 	}
-	if (getsockname(fd, (struct sockaddr *)&ss, &len) != 0) {
+	net_listener_init(&f->listener, &fd_listener_ops);
+	err = net_fd_local(fd, &family, &f->listener.addr);
+	if (err == 0 && listen(fd, NET_BACKLOG) != 0) {
 		err = -errno;
+	}
+	if (err != 0) {
 		goto free_listener;
 	}
-	net_listener_init(&f->listener, &fd_listener_ops);
-	f->unix_domain = ss.ss_family == AF_UNIX;
-	if (!f->unix_domain) {
-		err = net_addr_decode(&ss, len, &f->listener.addr);
-		if (err != 0) {
-			goto free_listener;
-		}
-	}
+	f->unix_domain = family == AF_UNIX;
 	if (path != NULL) {
 		ASSERT(strlen(path) < sizeof(f->path));
 		strcpy(f->path, path);
 	}
-	f->watch.fd = fd;
+	f->sock.watch.fd = fd;
 	*out = &f->listener;
 	return 0;
 
 free_listener:
 	mem_free(f);
 close_fd:
+	if (path != NULL) {
+		(void)unlink(path);
+	}
 	close(fd);
 	return err;
 }

@@ -130,12 +130,25 @@ void net_tcp_tune(int fd);
  * errno. */
 int net_socket_bound(const char *host, uint16_t port, int type) WARN_UNUSED;
 
+/* A descriptor and its watch, in whatever owns it. */
+struct net_fd {
+	struct rt_fdwatch watch; /* [r]; fd -1: closed */
+	bool watched;            /* [r] */
+};
+int net_fd_watch(struct net_fd *f, uint32_t events,
+    void (*ready)(struct rt_fdwatch *w, uint32_t events)) WARN_UNUSED;
+/* Ends the watch and closes; once is enough. On the owning reactor, or when the runtime has ended. */
+void net_fd_close(struct net_fd *f);
+/* What fd is bound to; out is left alone for AF_UNIX. */
+int net_fd_local(int fd, int *out_family, struct net_addr *out) WARN_UNUSED;
+
 /* A connection over fd, which it owns afterwards, also on failure. 0 or -ENOMEM. */
 int net_fd_conn(
     int fd, bool unix_domain, const struct net_addr *peer, struct net_conn **out) WARN_UNUSED;
 /* Parks until a connect in progress on fd has an outcome. 0 or a negative errno. */
 int net_fd_connect_wait(int fd, uint64_t deadline_ns) WARN_UNUSED MAY_PARK;
-/* path: of a unix socket, removed on close; NULL else. fd is owned afterwards, also on failure. */
+/* Listens on the bound fd. path: of a unix socket, removed on close; NULL else. Both are owned
+ * afterwards, also on failure. */
 int net_fd_listener(int fd, const char *path, struct net_listener **out) WARN_UNUSED;
 
 /* ---- the simulated network ---- */

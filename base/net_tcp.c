@@ -95,21 +95,13 @@ close_fd:
 int
 net_listen(const char *host, uint16_t port, struct net_listener **out)
 {
-	int fd, err;
+	int fd;
 
 	if (rt_is_sim()) {
 		return net_sim_listen(host, port, out);
 	}
 	fd = net_socket_bound(host, port, SOCK_STREAM);
-	if (fd < 0) {
-		return fd;
-	}
-	if (listen(fd, NET_BACKLOG) != 0) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
-	return net_fd_listener(fd, NULL, out);
+	return fd < 0 ? fd : net_fd_listener(fd, NULL, out);
 }
 
 int

@@ -15,10 +15,9 @@
 
 struct fd_udp {
 	struct net_udp udp;
-	struct rt_fdwatch watch; /* [r] */
-	int family;              /* [c] */
-	bool watched;            /* [r] */
-	bool ready;              /* [r] */
+	struct net_fd sock;
+	int family; /* [c] */
+	bool ready; /* [r] */
 };
 
 static struct fd_udp *
@@ -30,7 +29,7 @@ fd_udp_of(struct net_udp *u)
 static void
 fd_udp_ready(struct rt_fdwatch *w, uint32_t events)
 {
-	struct fd_udp *f = container_of(w, struct fd_udp, watch);
+	struct fd_udp *f = container_of(w, struct fd_udp, sock.watch);
 
 	(void)events;
 	f->ready = true;
@@ -41,14 +40,9 @@ static int
 fd_udp_bind(struct net_udp *u)
 {
 	struct fd_udp *f = fd_udp_of(u);
-	int err;
 
 	f->ready = true;
-	f->watch.events = (uint32_t)(EPOLLIN | EPOLLET);
-	f->watch.ready = fd_udp_ready;
-	err = rt_fdwatch_add(&f->watch);
-	f->watched = err == 0;
-	return err;
+	return net_fd_watch(&f->sock, (uint32_t)(EPOLLIN | EPOLLET), fd_udp_ready);
 }
 
 /* Room for one control message of either kind, aligned as it must be. */
@@ -133,7 +127,7 @@ fd_udp_try_recv(
 		    .msg_control = &control,
 		    .msg_controllen = sizeof(control),
 		};
-		ssize_t n = recvmsg(f->watch.fd, &msg, 0);
+		ssize_t n = recvmsg(f->sock.watch.fd, &msg, 0);
 
 		if (n < 0 && errno == EAGAIN) {
 			f->ready = false;
@@ -168,7 +162,7 @@ fd_udp_send(
 		control_encode(&control, &msg, f->family, from);
 	}
 	do {
-		n = sendmsg(f->watch.fd, &msg, MSG_NOSIGNAL);
+		n = sendmsg(f->sock.watch.fd, &msg, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0 && from != NULL && errno != EAGAIN) {
 		/* What was asked was a broadcast address, or is ours no longer: any will do. */
@@ -186,25 +180,14 @@ fd_udp_stop(struct net_udp *u)
 static void
 fd_udp_unbind(struct net_udp *u)
 {
-	struct fd_udp *f = fd_udp_of(u);
-
-	if (f->watched) {
-		rt_fdwatch_remove(&f->watch);
-		f->watched = false;
-	}
-	close(f->watch.fd);
-	f->watch.fd = -1;
+	net_fd_close(&fd_udp_of(u)->sock);
 }
 
 static void
 fd_udp_free(struct net_udp *u)
 {
-	struct fd_udp *f = fd_udp_of(u);
-
-	if (f->watch.fd >= 0) {
-		close(f->watch.fd);
-	}
-	mem_free(f);
+	net_fd_close(&fd_udp_of(u)->sock);
+	mem_free(fd_udp_of(u));
 }
 
 static const struct net_udp_ops fd_udp_ops = {
@@ -232,8 +215,6 @@ want_local_addr(int fd, int family)
 int
 net_udp_open(const char *host, uint16_t port, struct net_udp **out)
 {
-	struct sockaddr_storage ss = {0};
-	socklen_t len = sizeof(ss);
 	struct fd_udp *f;
 	int err, fd;
 
@@ -250,17 +231,12 @@ net_udp_open(const char *host, uint16_t port, struct net_udp **out)
 		goto close_fd;
 	}
 	net_udp_init(&f->udp, &fd_udp_ops);
-	if (getsockname(fd, (struct sockaddr *)&ss, &len) != 0) {
-		err = -errno;
-		goto free_udp;
-	}
-	err = net_addr_decode(&ss, len, &f->udp.addr);
+	err = net_fd_local(fd, &f->family, &f->udp.addr);
 	if (err != 0) {
 		goto free_udp;
 	}
-	f->family = ss.ss_family;
 	want_local_addr(fd, f->family);
-	f->watch.fd = fd;
+	f->sock.watch.fd = fd;
 	*out = &f->udp;
 	return 0;
 

@@ -86,7 +86,7 @@ net_listen_unix(const char *path, unsigned mode, struct net_listener **out)
 		return err;
 	}
 	/* The mode comes before listen: nobody can have connected under a wider one. */
-	if (chmod(path, (mode_t)mode) != 0 || listen(fd, NET_BACKLOG) != 0) {
+	if (chmod(path, (mode_t)mode) != 0) {
 		err = -errno;
 		(void)unlink(path);
 		close(fd);
