@@ -225,6 +225,25 @@ props_show(struct dump_pool *p, const struct dump_dataset *ds)
 	return 0;
 }
 
+/* What a snapshot or a clone adds to the line; txg and deadlist of the former, origin of the
+ * latter. */
+static void
+chain_show(const struct dump_dataset *v, uint32_t count, const struct dump_dataset *ds)
+{
+	if (ds->is_snap) {
+		(void)printf("\ttxg=%llu", (unsigned long long)ds->create_txg);
+	}
+	if (ds->dead_sectors != 0) {
+		(void)printf("\tdead=%llu", (unsigned long long)ds->dead_sectors);
+	}
+	for (uint32_t i = 0; i < count && ds->origin != 0; i++) {
+		if (v[i].object == ds->origin) {
+			(void)printf("\torigin=");
+			out_text(stdout, v[i].path, strlen(v[i].path));
+		}
+	}
+}
+
 int
 cmd_datasets(struct dump_pool *p)
 {
@@ -240,9 +259,10 @@ cmd_datasets(struct dump_pool *p)
 		out_text(stdout, v[i].path, strlen(v[i].path));
 		(void)printf("\tguid=%016llx\tobject=%llu\t%s\tsectors=%llu\tcreated=",
 		    (unsigned long long)v[i].guid, (unsigned long long)v[i].object,
-		    v[i].next_snap != 0 ? "snapshot" : "filesystem",
-		    (unsigned long long)v[i].used_sectors);
+		    v[i].is_snap ? "snapshot" : "filesystem",
+		    (unsigned long long)(v[i].is_snap ? v[i].ref_sectors : v[i].used_sectors));
 		out_time(stdout, (int64_t)v[i].create_time, 0);
+		chain_show(v, count, &v[i]);
 		err = props_show(p, &v[i]);
 		(void)putchar('\n');
 		if (err != 0) {

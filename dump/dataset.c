@@ -1,6 +1,8 @@
 /*
- * dataset.c - datasets: objects of the MOS. They are found by looking at every slot of its table,
- * and their paths are put together from the names and the parents' object numbers.
+ * dataset.c - datasets and snapshots: objects of the MOS. They are found by looking at every slot
+ * of its table, and their paths are put together from the names and the parents' object numbers. A
+ * snapshot's parent is the dataset from which the pointers to the snapshot before, up to the
+ * origin, lead to it.
  */
 #include <stdlib.h>
 
@@ -11,6 +13,7 @@
 #define DATASETS_MAX (1u << 20)
 #define DEPTH_MAX 128u
 #define SLOTS_PER_BLOCK 32u
+#define FLAG_SNAPSHOT ((uint64_t)1 << 32)
 
 int
 dump_mos(struct dump_pool *p, struct dump_objset *out)
@@ -37,16 +40,21 @@ dataset_decode(const uint8_t *raw, uint64_t object, uint32_t set_count, struct d
 	    .create_txg = b64(raw, 0x20),
 	    .create_time = b64(raw, 0x28),
 	    .flags = b64(raw, 0x30),
-	    .next_snap = b64(raw, 0x48),
+	    .prev_snap = b64(raw, 0x38),
+	    .prev_txg = b64(raw, 0x40),
+	    .origin = b64(raw, 0x50),
 	    .used_sectors = b64(raw, 0x60),
 	    .props_bytes = b64(raw, 0x98),
+	    .ref_sectors = b64(raw, 0xa0),
+	    .dead_sectors = b64(raw, 0xb8),
 	};
+	ds->is_snap = (ds->flags & FLAG_SNAPSHOT) != 0;
 	memcpy(ds->name, raw + 0x300, sizeof(ds->name));
 	if (ds->guid == 0 || ds->name[sizeof(ds->name) - 1] != '\0' ||
 	    ds->props_bytes > PROPS_MAX) {
 		return "impossible values";
 	}
-	if (ds->flags >> 32 != 0) {
+	if ((ds->flags & ~FLAG_SNAPSHOT) >> 32 != 0) {
 		return "it uses features that this program doesn't know";
 	}
 	return dump_bp_decode(raw + 0x200, set_count, &ds->root);
@@ -80,22 +88,48 @@ dataset_read(
 
 /* ---- paths ---- */
 
-static const struct dump_dataset *
-by_object(const struct dump_dataset *v, uint32_t count, uint64_t object)
+/* v is in order of object. */
+static struct dump_dataset *
+by_object(struct dump_dataset *v, uint32_t count, uint64_t object)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		if (v[i].object == object) {
-			return &v[i];
+	uint32_t lo = 0, hi = count;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (v[mid].object < object) {
+			lo = mid + 1;
+		} else {
+			hi = mid;
 		}
 	}
-	return NULL;
+	return lo < count && v[lo].object == object ? &v[lo] : NULL;
+}
+
+/* The chain of a dataset: its snapshots learn whose they are. */
+static void
+chain_mark(struct dump_dataset *v, uint32_t count, const struct dump_dataset *head)
+{
+	uint64_t at = head->prev_snap;
+
+	for (uint32_t steps = 0; at != 0 && at != head->origin && steps < count; steps++) {
+		struct dump_dataset *s = by_object(v, count, at);
+
+		if (s == NULL || !s->is_snap || s->parent != 0) {
+			out_error("dataset %llu: its snapshot %llu isn't there, or another's",
+			    (unsigned long long)head->object, (unsigned long long)at);
+			return;
+		}
+		s->parent = head->object;
+		at = s->prev_snap;
+	}
 }
 
 /* Puts the names of ds and those above it before what is at *start of path. False: no root is
  * reached. */
 static bool
-path_build(const struct dump_pool *p, const struct dump_dataset *v, uint32_t count,
-    struct dump_dataset *ds)
+path_build(
+    const struct dump_pool *p, struct dump_dataset *v, uint32_t count, struct dump_dataset *ds)
 {
 	char path[PATH_MAX_DATASET];
 	size_t start = sizeof(path) - 1;
@@ -111,11 +145,14 @@ path_build(const struct dump_pool *p, const struct dump_dataset *v, uint32_t cou
 		}
 		start -= len;
 		memcpy(path + start, name, len);
+		if (at->parent == 0 && at->is_snap) {
+			return false;
+		}
 		if (at->parent == 0) {
 			memcpy(ds->path, path + start, sizeof(path) - start);
 			return true;
 		}
-		path[--start] = at->next_snap != 0 ? '@' : '/';
+		path[--start] = at->is_snap ? '@' : '/';
 		at = by_object(v, count, at->parent);
 	}
 	return false;
@@ -187,6 +224,11 @@ dump_datasets(struct dump_pool *p, struct dump_dataset **out, uint32_t *out_coun
 	if (err != 0) {
 		mem_free(c.v);
 		return err;
+	}
+	for (uint32_t i = 0; i < c.count; i++) {
+		if (!c.v[i].is_snap) {
+			chain_mark(c.v, c.count, &c.v[i]);
+		}
 	}
 	for (uint32_t i = 0; i < c.count; i++) {
 		struct dump_dataset *ds = &c.v[i];

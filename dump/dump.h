@@ -254,7 +254,9 @@ int dump_object_read(struct dump_pool *p, const struct dump_slot *slot, uint64_t
 /* ---- dataset.c ---- */
 #define PATH_MAX_DATASET 1024u
 struct dump_dataset {
-	uint64_t object, guid, parent, incarnation, create_txg, create_time, flags, next_snap, used_sectors, props_bytes;
+	uint64_t object, guid, parent, incarnation, create_txg, create_time, flags, used_sectors, props_bytes;
+	uint64_t prev_snap, prev_txg, origin, ref_sectors, dead_sectors;
+	bool is_snap;
 	struct dump_bp root;
 	char name[256];
 	char path[PATH_MAX_DATASET];

@@ -6,6 +6,13 @@
 
 #include "dump/dump.h"
 
+/* What a dataset shares with a snapshot may have been written by another. */
+static bool
+root_is_of(const struct dump_dataset *ds, const struct dump_objset *os)
+{
+	return ds->is_snap || os->guid == ds->guid || ds->root.birth <= ds->prev_txg;
+}
+
 int
 dump_fs_open(struct dump_pool *p, const char *dataset, struct dump_fs *out)
 {
@@ -23,7 +30,7 @@ dump_fs_open(struct dump_pool *p, const char *dataset, struct dump_fs *out)
 	err = dump_objset_read(p, &out->ds.root, &out->os);
 	if (err != 0) {
 		out_error("dataset %s: its root can't be read: %s", dataset, err_str(err));
-	} else if (out->os.guid != out->ds.guid ||
+	} else if (!root_is_of(&out->ds, &out->os) ||
 		   (out->os.root_object != 0 && memcmp(out->os.owner, "1GAGATFS", 8) != 0)) {
 		out_error(
 		    "dataset %s: its root isn't that of a file system, or another's", dataset);

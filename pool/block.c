@@ -242,12 +242,50 @@ block_free(struct pool *p, uint64_t txg, const struct bp *bp)
 	}
 	for (uint32_t i = 0; i < copies; i++) {
 		if (bp_addr_is_gang(&bp->addr[i])) {
-			sectors += gang_free_children(
-			    p, txg, &bp->addr[i], le64_get(bp->phys_birth));
+			sectors +=
+			    gang_free_children(p, txg, &bp->addr[i], le64_get(bp->phys_birth));
 		}
 	}
 	key = block_cache_key(p, bp);
 	cache_drop(p->cache, &key);
 	space_free(p->space, txg, bp);
+	return sectors;
+}
+
+/* What the gang at a takes besides its header. */
+static uint64_t
+gang_children_sectors(struct pool *p, const struct bp_addr *a, uint64_t birth)
+{
+	const struct gang_header *h;
+	struct iobuf *hbuf;
+	uint64_t sectors = 0;
+	int err = gang_header_read(p, a, birth, &hbuf);
+
+	while (err != 0 && err != -ERR_CKSUM && err != -ERR_CORRUPT &&
+	       pool_suspend_wait(p, "metadata") == 0) {
+		err = gang_header_read(p, a, birth, &hbuf);
+	}
+	if (err != 0) {
+		return 0;
+	}
+	h = (const struct gang_header *)(const void *)hbuf->data;
+	for (uint32_t i = 0; i < le32_get(h->child_count); i++) {
+		sectors += block_sectors(p, &h->child[i]);
+	}
+	iobuf_unref(hbuf);
+	return sectors;
+}
+
+uint64_t
+block_sectors(struct pool *p, const struct bp *bp)
+{
+	uint64_t sectors = bp_sectors(bp);
+	uint32_t copies = bp_copies(bp);
+
+	for (uint32_t i = 0; i < copies; i++) {
+		if (bp_addr_is_gang(&bp->addr[i])) {
+			sectors += gang_children_sectors(p, &bp->addr[i], le64_get(bp->phys_birth));
+		}
+	}
 	return sectors;
 }

@@ -39,5 +39,7 @@ struct iobuf *block_peek(struct pool *p, const struct bp *bp);
 /* Free bp (and gang children) in txg. Holes and embedded ones cost nothing. May park only for gangs. Returns the set sectors given
  * back (bp_sectors knows only a gang's headers). */
 uint64_t block_free(struct pool *p, uint64_t txg, const struct bp *bp) MAY_PARK;
+/* The set sectors that block_free would give back. For the syncing fiber and its workers. */
+uint64_t block_sectors(struct pool *p, const struct bp *bp) MAY_PARK;
 
 #endif

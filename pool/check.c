@@ -276,6 +276,7 @@ check_root(struct check *c)
 	}
 	if (c->err == 0) {
 		offload(sort_claims, c);
+		check_dead_claims(c);
 		check_segments(c, &ch);
 	}
 	for (uint32_t i = 0; i < c->s->seg_count; i++) {
@@ -304,6 +305,7 @@ pool_check(
 	err = check_root(&c);
 	space_read_exit(p->space, token);
 	mem_free(c.claims);
+	mem_free(c.deads);
 	mem_free(c.ub);
 	if (err == 0) {
 		*out_count = c.problems;

@@ -2,7 +2,7 @@
 #ifndef AGATE_POOL_CHECK_INT_H
 #define AGATE_POOL_CHECK_INT_H
 
-#include "pool/pool_int.h"
+#include "pool/dataset.h"
 #include "pool/space_int.h"
 
 /* One address that something reachable names. */
@@ -20,6 +20,12 @@ struct count_diff {
 	int64_t sectors;
 };
 
+/* An entry of a deadlist: what it names must be in use. */
+struct dead_claim {
+	uint64_t sector, birth;
+	uint16_t set;
+};
+
 struct check {
 	struct pool *p;
 	struct space *s;
@@ -29,11 +35,15 @@ struct check {
 	uint64_t problems;
 	struct claim *claims;
 	uint64_t claim_count, claim_cap;
+	struct dead_claim *deads;
+	uint64_t dead_count, dead_cap;
 	int err;           /* the check itself can't go on: -ENOMEM */
 	/* of the objset being walked */
 	char where[64];
 	uint64_t shared_until; /* blocks born until here are a snapshot's: counted, not claimed */
+	uint64_t own_from; /* own: born later */
 	uint64_t objects, data_bytes, sectors;
+	uint64_t own, born, pending; /* sectors: born after own_from; after shared_until, root block included; of the MOS's queue */
 	struct count_diff *diffs;
 	uint32_t diff_count, diff_cap;
 };
@@ -43,5 +53,12 @@ void check_problem(struct check *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void check_walk_all(struct check *c) MAY_PARK;
 /* Addresses of one bp, gang children included. Returns their sectors. */
 uint64_t check_claim(struct check *c, const struct bp *bp, const struct bp_prop *prop, bool claim) MAY_PARK;
+
+/* The objset behind bp: claims what was born after c->shared_until. whole: looks at everything, and compares all figures; else only at what it claims. */
+void check_walk_objset(struct check *c, const struct bp *bp, bool is_mos, bool whole) MAY_PARK;
+/* ---- check_snap.c: datasets, snapshots, deadlists. os: the MOS. ---- */
+void check_datasets(struct check *c) MAY_PARK;
+/* After the claims are sorted. */
+void check_dead_claims(struct check *c);
 
 #endif

@@ -4,8 +4,11 @@
  * (used_sectors of slots and objsets, data_bytes, object_count) are added up on the way and
  * compared.
  *
- * Blocks that a snapshot shares with its dataset's head are claimed by the snapshot: a head claims
- * what was born after its newest snapshot.
+ * Blocks that a dataset shares with snapshots are claimed by the oldest of these: each objset
+ * claims what was born after the snapshot before it. Of a head everything is looked at all the
+ * same; of a snapshot only that (a parent is never older than its children), so the whole takes as
+ * long as there are blocks, however many snapshots share them. The same goes for what is left of a
+ * destroyed clone or a rollback (min_txg of entries of the MOS's unlinked set).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,11 +26,11 @@ struct walk {
 	uint64_t data_bytes; /* out */
 	void (*data)(struct walk *w, const struct iobuf *buf, uint32_t len, uint64_t block);
 	uint64_t dying_left; /* OBJ_UNLINKED: entries still to come */
+	uint64_t min_txg;    /* what isn't younger isn't looked at */
 	bool is_mos;
 };
 
 static void walk_tree(struct walk *w, const struct bp *bp, unsigned level, uint64_t index);
-static void walk_objset(struct check *c, const struct bp *bp, bool is_mos);
 static void walk_slots(struct walk *w, const struct iobuf *buf, uint32_t len, uint64_t block);
 
 /* ---- claims ---- */
@@ -149,9 +152,10 @@ walk_tree(struct walk *w, const struct bp *bp, unsigned level, uint64_t index)
 	struct check *c = w->c;
 	struct bp_prop prop;
 	struct iobuf *buf;
+	uint64_t sectors;
 	int err;
 
-	if (bp_is_hole(bp) || c->err != 0) {
+	if (bp_is_hole(bp) || c->err != 0 || bp_birth(bp) <= w->min_txg) {
 		return;
 	}
 	err = bp_decode(bp, c->p->v.set_count, &prop);
@@ -164,7 +168,10 @@ walk_tree(struct walk *w, const struct bp *bp, unsigned level, uint64_t index)
 		    c->where, w->object, level, index);
 		return;
 	}
-	w->sectors += check_claim(c, bp, &prop, bp_birth(bp) > c->shared_until);
+	sectors = check_claim(c, bp, &prop, bp_birth(bp) > c->shared_until);
+	w->sectors += sectors;
+	c->own += bp_birth(bp) > c->own_from ? sectors : 0;
+	c->born += bp_birth(bp) > c->shared_until ? sectors : 0;
 	if (level == 0) {
 		w->data_bytes += prop.logical_bytes;
 	}
@@ -192,30 +199,85 @@ walk_tree(struct walk *w, const struct bp *bp, unsigned level, uint64_t index)
 
 /* ---- what is in particular objects ---- */
 
-/* A destroyed dataset's root, a part of a table, or a part of an object. */
+/* A block of a deadlist whose contents are to be freed. */
+static void
+walk_contents(struct walk *w, const struct iobuf *buf, uint32_t len, uint64_t block UNUSED)
+{
+	const struct bp *bps = (const struct bp *)(const void *)buf->data;
+
+	for (uint32_t i = 0; i < len / sizeof(*bps); i++) {
+		struct bp_prop prop;
+
+		if (bp_is_hole(&bps[i])) {
+			continue;
+		}
+		if (bp_decode(&bps[i], w->c->p->v.set_count, &prop) != 0) {
+			check_problem(
+			    w->c, "%s: a deadlist has an impossible pointer", w->c->where);
+			continue;
+		}
+		w->sectors += check_claim(w->c, &bps[i], &prop, true);
+	}
+}
+
+/* What is left of a destroyed dataset. */
+static void
+walk_gone_objset(struct walk *w, const struct bp *bp, uint64_t min_txg)
+{
+	struct check *c = w->c;
+	uint64_t sectors = c->sectors, data_bytes = c->data_bytes;
+	uint64_t born = c->born, until = c->shared_until;
+
+	c->shared_until = min_txg;
+	check_walk_objset(c, bp, false, min_txg == 0);
+	c->shared_until = until;
+	c->born = born;
+	c->pending += c->sectors;
+	if (min_txg != 0) {
+		c->data_bytes = 0;
+	}
+	c->sectors += sectors;
+	c->data_bytes += data_bytes;
+}
+
+/* A destroyed dataset's root, a part of a table, of an object or of a deadlist, or one block. */
 static void
 walk_unlinked_entry(struct walk *w, const struct unlinked_entry *e)
 {
-	struct walk part = {.c = w->c, .object = le64_get(e->object)};
+	struct check *c = w->c;
+	uint64_t min_txg = MAX(le64_get(e->min_txg), w->min_txg);
+	struct walk part = {.c = c, .object = le64_get(e->object), .min_txg = min_txg};
+	uint32_t flags = le32_get(e->flags);
 	struct bp_prop prop;
 
-	if (bp_is_hole(&e->bp) || bp_decode(&e->bp, w->c->p->v.set_count, &prop) != 0) {
-		check_problem(w->c, "%s: an entry of the unlinked set has no block", w->c->where);
+	if (bp_is_hole(&e->bp) || bp_decode(&e->bp, c->p->v.set_count, &prop) != 0) {
+		check_problem(c, "%s: an entry of the unlinked set has no block", c->where);
 		return;
 	}
-	if (prop.type == OBJ_OBJSET) {
-		walk_objset(w->c, &e->bp, false);
+	if (bp_birth(&e->bp) <= min_txg) {
 		return;
 	}
-	if (prop.type == OBJ_TABLE) {
-		part.data = walk_slots;
+	if (prop.type == OBJ_OBJSET && (flags & UNLINKED_ALONE) == 0) {
+		walk_gone_objset(w, &e->bp, min_txg);
+		return;
 	}
-	walk_tree(&part, &e->bp, prop.level, 0);
-	w->c->sectors += part.sectors;
-	if (prop.type != OBJ_TABLE) {
-		w->c->data_bytes += part.data_bytes;
+	if ((flags & UNLINKED_ALONE) != 0) {
+		part.sectors = check_claim(c, &e->bp, &prop, true);
+	} else {
+		part.data = prop.type == OBJ_TABLE             ? walk_slots
+			    : (flags & UNLINKED_CONTENTS) != 0 ? walk_contents
+							       : NULL;
+		walk_tree(&part, &e->bp, prop.level, 0);
 	}
-	diff_push(w->c, le64_get(e->object), le64_get(e->generation), (int64_t)part.sectors);
+	c->sectors += part.sectors;
+	if (prop.type != OBJ_TABLE && le64_get(e->min_txg) == 0 && (flags & UNLINKED_ALONE) == 0) {
+		c->data_bytes += part.data_bytes;
+	}
+	if (w->is_mos && part.object == 0) {
+		c->pending += part.sectors;
+	} else {
+		diff_push(c, part.object, le64_get(e->generation), (int64_t)part.sectors);
+	}
 }
 
 static void
@@ -235,7 +297,8 @@ walk_unlinked(struct walk *w, const struct iobuf *buf, uint32_t len, uint64_t bl
 static void
 walk_slot(struct walk *w, const struct object_slot *slot, uint64_t object)
 {
-	struct walk tree = {.c = w->c, .object = object, .is_mos = w->is_mos};
+	struct walk tree = {
+	    .c = w->c, .object = object, .is_mos = w->is_mos, .min_txg = w->min_txg};
 
 	w->c->objects++;
 	if (rooted_slot_check(slot) != 0) {
@@ -251,7 +314,7 @@ walk_slot(struct walk *w, const struct object_slot *slot, uint64_t object)
 	}
 	w->c->sectors += tree.sectors;
 	w->c->data_bytes += tree.data_bytes;
-	if (tree.sectors != le64_get(slot->used_sectors)) {
+	if (w->min_txg == 0 && tree.sectors != le64_get(slot->used_sectors)) {
 		/* trees cut off it, wherever they are found, make up for it */
 		diff_push(w->c, object, le64_get(slot->generation),
 		    (int64_t)tree.sectors - (int64_t)le64_get(slot->used_sectors));
@@ -316,20 +379,24 @@ check_figures(
 	}
 }
 
-static void
-walk_objset(struct check *c, const struct bp *bp, bool is_mos)
+void
+check_walk_objset(struct check *c, const struct bp *bp, bool is_mos, bool whole)
 {
-	uint64_t objects = c->objects, data_bytes = c->data_bytes, sectors = c->sectors;
 	struct count_diff *diffs = c->diffs;
 	uint32_t diff_count = c->diff_count, diff_cap = c->diff_cap;
-	struct walk table = {.c = c, .data = walk_slots, .is_mos = is_mos};
+	uint64_t objects = c->objects;
+	struct walk table = {
+	    .c = c, .data = walk_slots, .is_mos = is_mos, .min_txg = whole ? 0 : c->shared_until};
 	const struct objset_phys *os;
 	struct bp_prop prop;
 	struct iobuf *buf;
+	uint64_t root;
 	int err = bp_is_hole(bp) ? -ERR_CORRUPT : bp_decode(bp, c->p->v.set_count, &prop);
 
+	c->data_bytes = c->sectors = 0;
 	if (err == 0) {
-		(void)check_claim(c, bp, &prop, bp_birth(bp) > c->shared_until);
+		root = check_claim(c, bp, &prop, bp_birth(bp) > c->shared_until);
+		c->born += bp_birth(bp) > c->shared_until ? root : 0;
 		err = rooted_objset(c->p, bp, &buf);
 	}
 	if (err != 0) {
@@ -337,80 +404,31 @@ walk_objset(struct check *c, const struct bp *bp, bool is_mos)
 		return;
 	}
 	/* the root of a destroyed dataset is walked in the middle of the MOS */
-	c->objects = c->data_bytes = c->sectors = 0;
+	c->objects = 0;
 	c->diffs = NULL;
 	c->diff_count = c->diff_cap = 0;
 	os = (const struct objset_phys *)(const void *)buf->data;
 	table.dying_left = le64_get(os->dying_count);
 	walk_tree(&table, &os->table.data, os->table.levels - 1u, 0);
-	if (c->err == 0) {
+	if (c->err == 0 && whole) {
 		check_figures(c, bp, os, &table);
+	} else {
+		c->sectors += table.sectors;
 	}
 	iobuf_unref(buf);
 	mem_free(c->diffs);
 	c->objects = objects;
-	c->data_bytes = data_bytes;
-	c->sectors = sectors;
 	c->diffs = diffs;
 	c->diff_count = diff_count;
 	c->diff_cap = diff_cap;
-}
-
-static void
-walk_dataset(
-    struct check *c, const struct object_slot *slot, uint64_t object, struct dataset_phys *phys)
-{
-	int err = rooted_read(c->p, slot, 0, phys, sizeof(*phys));
-
-	if (err != 0 || le64_get(phys->magic) != DATASET_MAGIC ||
-	    phys->name[sizeof(phys->name) - 1] != 0) {
-		check_problem(
-		    c, "dataset object %" PRIu64 ": can't be read: %s", object, err_str(err));
-		return;
-	}
-	(void)snprintf(c->where, sizeof(c->where), "dataset %.40s", (const char *)phys->name);
-	c->shared_until = le64_get(phys->prev_snap_txg);
-	/* one that was never written has no root yet */
-	if (!bp_is_hole(&phys->root)) {
-		walk_objset(c, &phys->root, false);
-	}
-	c->shared_until = 0;
-}
-
-static void
-walk_datasets(struct check *c)
-{
-	struct dataset_phys *phys = mem_zalloc(sizeof(*phys));
-	const struct objset_phys *os;
-	struct object_slot slot;
-	struct iobuf *buf;
-	uint64_t end;
-	int err = phys != NULL ? rooted_objset(c->p, &c->ub->root, &buf) : -ENOMEM;
-
-	if (err != 0) {
-		c->err = phys != NULL ? 0 : -ENOMEM; /* an unreadable root was told already */
-		mem_free(phys);
-		return;
-	}
-	os = (const struct objset_phys *)(const void *)buf->data;
-	end = le64_get(os->next_object);
-	for (uint64_t object = 0; object < end && c->err == 0; object++) {
-		err = rooted_slot(c->p, &c->ub->root, object, &slot);
-		if (err == 0 && slot.type == OBJ_DATASET) {
-			walk_dataset(c, &slot, object, phys);
-		}
-		fiber_maybe_yield();
-	}
-	iobuf_unref(buf);
-	mem_free(phys);
 }
 
 void
 check_walk_all(struct check *c)
 {
 	(void)snprintf(c->where, sizeof(c->where), "MOS");
-	walk_objset(c, &c->ub->root, true);
+	check_walk_objset(c, &c->ub->root, true, true);
 	if (c->err == 0) {
-		walk_datasets(c);
+		check_datasets(c);
 	}
 }

@@ -137,6 +137,7 @@ pool_create(const struct pool_create_spec *spec, struct pool **out, char *out_wh
 		vdev_free(&p->v, false);
 		goto free_pool;
 	}
+	p->v.feat_rocompat = FEATURES_ROCOMPAT; /* a new pool has all that we know */
 	(void)snprintf(p->name, sizeof(p->name), "%s", spec->name);
 	p->timeline = 1;
 	p->ub.pool_guid = p->v.pool_guid;

@@ -10,7 +10,7 @@
  * each of its objects in memory. Destroyed in txg T it is a zombie: up to T - 1 it is synced as
  * usual; T hands its root to the MOS's free queue.
  */
-#include "pool/object.h"
+#include "pool/snap.h"
 
 #define SLOTS_PER_BLOCK (OBJECT_TABLE_BLOCK_BYTES / OBJECT_SLOT_BYTES)
 #define PROPS_BYTES_MAX (256u << 10)
@@ -36,6 +36,10 @@ ds_make(struct pool *p, bool is_mos)
 	spin_init(&ds->number_lock);
 	spin_init(&ds->table_lock);
 	spin_init(&ds->cut_lock);
+	spin_init(&ds->stage.lock);
+	ds->dead.loaded = true;
+	atomic_store(&ds->list_time, rt_wall_ns());
+	atomic_store(&ds->list_seq, atomic_load(&ds->list_time));
 	for (unsigned i = 0; i < TXG_SLOTS; i++) {
 		list_init(&ds->dirty[i]);
 	}
@@ -51,7 +55,13 @@ ds_make(struct pool *p, bool is_mos)
 void
 ds_free_memory(struct pool_ds *ds)
 {
+	if (ds->rollback != NULL && !ds->not_yet) {
+		rollback_close(ds->rollback);
+	}
 	cuts_drop(ds);
+	stage_drop(ds);
+	deads_free_memory(&ds->dead);
+	mem_free(ds->snaps);
 	mem_free(ds->props);
 	mem_free(ds->freed.v);
 	mem_free(ds->landed.v);
@@ -81,6 +91,22 @@ pool_mos(struct pool *p)
 
 /* ---- reading ---- */
 
+void
+ds_own_root_set(struct pool_ds *ds)
+{
+	bool own = bp_birth(&ds->root) > ds->origin_txg;
+
+	atomic_store(&ds->own_root, own ? atomic_load(&ds->root_sectors) : 0);
+}
+
+/* A root says which dataset wrote it; what a dataset shares with a snapshot may be another's. */
+static bool
+root_guid_is_right(const struct pool_ds *ds, const struct objset_phys *r, const struct bp *root)
+{
+	return pool_ds_is_snap(ds) || le64_get(r->guid) == ds->guid ||
+	       bp_birth(root) <= ds->prev_snap_txg;
+}
+
 int
 ds_load_root(struct pool_ds *ds, const struct bp *root)
 {
@@ -98,12 +124,13 @@ ds_load_root(struct pool_ds *ds, const struct bp *root)
 	r = (const struct objset_phys *)(const void *)buf->data;
 	if (le64_get(r->magic) != OBJSET_MAGIC || r->table.type != OBJ_TABLE ||
 	    le32_get(r->table.block_bytes) != OBJECT_TABLE_BLOCK_BYTES ||
-	    le64_get(r->next_object) == 0 || le64_get(r->guid) != ds->guid ||
+	    le64_get(r->next_object) == 0 || !root_guid_is_right(ds, r, root) ||
 	    !tree_is_valid(ds->p, &r->table.data, r->table.levels)) {
 		iobuf_unref(buf);
 		return -ERR_CORRUPT;
 	}
 	ds->root = *root;
+	atomic_store(&ds->root_sectors, block_sectors(ds->p, root));
 	ds->table = (struct tree){
 	    .root = r->table.data,
 	    .levels = r->table.levels,
@@ -113,6 +140,9 @@ ds_load_root(struct pool_ds *ds, const struct bp *root)
 	ds->scan_end = ds->next_object / SLOTS_PER_BLOCK;
 	atomic_store(&ds->object_count, le64_get(r->object_count));
 	atomic_store(&ds->used_sectors, le64_get(r->used_sectors));
+	if (ds->origin_txg == 0) {
+		atomic_store(&ds->own_sectors, le64_get(r->used_sectors));
+	}
 	atomic_store(&ds->data_bytes, le64_get(r->data_bytes));
 	ds->unlinked_object = le64_get(r->unlinked);
 	ds->dying_count = le64_get(r->dying_count);
@@ -122,18 +152,6 @@ ds_load_root(struct pool_ds *ds, const struct bp *root)
 	memcpy(ds->open.owner, r->owner, sizeof(ds->open.owner));
 	iobuf_unref(buf);
 	return 0;
-}
-
-/* Is the property list what it claims: pairs of strings? */
-static bool
-props_are_valid(const char *props, uint32_t len)
-{
-	uint32_t strings = 0;
-
-	for (uint32_t i = 0; i < len; i++) {
-		strings += props[i] == '\0';
-	}
-	return len == 0 || (props[len - 1] == '\0' && strings % 2 == 0);
 }
 
 int
@@ -166,85 +184,52 @@ obj_bytes_read(struct pool_obj *o, uint64_t off, uint32_t len, uint8_t *out)
 	return 0;
 }
 
-/* Does a dataset have what this firmware doesn't keep: it would free a snapshot's blocks, and write
- * the description without these fields. */
-static bool
-phys_is_newer(const struct dataset_phys *phys)
+bool
+pool_has_snapshots(const struct pool *p)
 {
-	return le64_get(phys->flags) >> DATASET_FLAGS_INCOMPAT_SHIFT != 0 ||
-	       le64_get(phys->prev_snap) != 0 || le64_get(phys->prev_snap_txg) != 0 ||
-	       le64_get(phys->next_snap) != 0 || le64_get(phys->origin) != 0 ||
-	       le64_get(phys->deadmap) != 0 || le64_get(phys->pending) != 0;
+	return (p->v.feat_rocompat & FEATURE_RO_SNAPSHOTS) != 0;
 }
 
-static int
-phys_decode(const struct dataset_phys *phys, struct pool_ds *ds)
+/* Does a description have what this firmware doesn't keep, or what the pool's features don't allow?
+ */
+static bool
+phys_is_newer(const struct pool *p, const struct dataset_phys *phys)
+{
+	bool plain = le64_get(phys->flags) == 0 && le64_get(phys->prev_snap) == 0 &&
+		     le64_get(phys->prev_snap_txg) == 0 && le64_get(phys->origin) == 0 &&
+		     le64_get(phys->deadmap) == 0 && le64_get(phys->recent) == 0;
+
+	return (le64_get(phys->flags) & ~DATASET_SNAPSHOT) >> DATASET_FLAGS_INCOMPAT_SHIFT != 0 ||
+	       le64_get(phys->next_snap) != 0 || le64_get(phys->pending) != 0 ||
+	       (!plain && !pool_has_snapshots(p));
+}
+
+int
+ds_phys_check(const struct pool *p, const struct dataset_phys *phys)
 {
 	const char *name = (const char *)phys->name;
 
 	if (le64_get(phys->magic) != DATASET_MAGIC || le64_get(phys->guid) == 0 ||
 	    le64_get(phys->props_bytes) > PROPS_BYTES_MAX ||
-	    memchr(name, 0, sizeof(phys->name)) == NULL || strchr(name, '/') != NULL) {
+	    memchr(name, 0, sizeof(phys->name)) == NULL || strchr(name, '/') != NULL ||
+	    (le64_get(phys->prev_snap) == 0) != (le64_get(phys->prev_snap_txg) == 0)) {
 		return -ERR_CORRUPT;
 	}
-	if (phys_is_newer(phys)) {
-		return -ERR_FEATURE;
-	}
+	return phys_is_newer(p, phys) ? -ERR_FEATURE : 0;
+}
+
+int
+ds_phys_decode(const struct dataset_phys *phys, struct pool_ds *ds)
+{
 	ds->guid = le64_get(phys->guid);
 	atomic_store(&ds->incarnation, le64_get(phys->incarnation));
 	ds->create_txg = le64_get(phys->create_txg);
 	ds->create_time = le64_get(phys->create_time);
 	ds->prev_snap_txg = le64_get(phys->prev_snap_txg);
 	ds->props_bytes = (uint32_t)le64_get(phys->props_bytes);
-	memcpy(ds->name, name, sizeof(phys->name));
-	return 0;
-}
-
-static int
-props_load(struct pool_ds *ds, struct pool_obj *o)
-{
-	int err;
-
-	if (ds->props_bytes == 0) {
-		return 0;
-	}
-	ds->props = mem_zalloc(ds->props_bytes);
-	if (ds->props == NULL) {
-		return -ENOMEM;
-	}
-	err = obj_bytes_read(o, DATASET_PROPS_OFF, ds->props_bytes, (uint8_t *)ds->props);
-	if (err == 0 && !props_are_valid(ds->props, ds->props_bytes)) {
-		err = -ERR_CORRUPT;
-	}
-	return err;
-}
-
-/* One dataset from its object; *out_parent: MOS object of its parent. */
-static int
-ds_load(struct pool *p, uint64_t number, struct pool_ds **out, uint64_t *out_parent)
-{
-	struct dataset_phys *phys = mem_zalloc(sizeof(*phys));
-	struct pool_ds *ds = ds_make(p, false);
-	struct pool_obj *o = NULL;
-	int err = phys == NULL || ds == NULL ? -ENOMEM : 0;
-
-	err = err != 0 ? err : pool_obj_hold(p->datasets->mos, number, 0, &o);
-	err = err != 0 ? err : obj_bytes_read(o, 0, sizeof(*phys), (uint8_t *)phys);
-	err = err != 0 ? err : phys_decode(phys, ds);
-	err = err != 0 ? err : props_load(ds, o);
-	err = err != 0 ? err : ds_load_root(ds, &phys->root);
-	if (err == 0) {
-		ds->mos_object = number;
-		*out_parent = le64_get(phys->parent);
-		*out = ds;
-	} else if (ds != NULL) {
-		ds_free_memory(ds);
-	}
-	if (o != NULL) {
-		pool_obj_release(o);
-	}
-	mem_free(phys);
-	return err;
+	memcpy(ds->name, phys->name, sizeof(phys->name));
+	atomic_store(&ds->own_sectors, le64_get(phys->used_sectors));
+	return deads_from_phys(phys, &ds->dead);
 }
 
 /* ---- the tree ---- */
@@ -275,137 +260,6 @@ ds_attach(struct pool_ds *parent, struct pool_ds *ds)
 	}
 	ds->p->datasets->count++;
 	ds->p->datasets->phys_dirty = true;
-}
-
-struct loading {
-	struct pool_ds *ds;
-	uint64_t parent;
-};
-
-static struct pool_ds *
-loading_find(const struct loading *v, uint32_t count, uint64_t mos_object)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		if (v[i].ds->mos_object == mos_object) {
-			return v[i].ds;
-		}
-	}
-	return NULL;
-}
-
-/* Does the chain of parents end? */
-static bool
-loading_is_rooted(const struct loading *v, uint32_t count, const struct loading *from)
-{
-	for (uint32_t steps = 0; steps <= count; steps++) {
-		const struct pool_ds *parent;
-
-		if (from->parent == 0) {
-			return true;
-		}
-		parent = loading_find(v, count, from->parent);
-		if (parent == NULL) {
-			return false;
-		}
-		for (uint32_t i = 0; i < count; i++) {
-			if (v[i].ds == parent) {
-				from = &v[i];
-			}
-		}
-	}
-	return false;
-}
-
-static int
-tree_build(struct pool *p, const struct loading *v, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		struct pool_ds *parent = NULL;
-
-		if (!loading_is_rooted(v, count, &v[i]) ||
-		    (v[i].parent == 0 && p->datasets->root != NULL)) {
-			return -ERR_CORRUPT;
-		}
-		if (v[i].parent != 0) {
-			parent = loading_find(v, count, v[i].parent);
-		}
-		ds_attach(parent, v[i].ds);
-	}
-	p->datasets->phys_dirty = false;
-	return p->datasets->root != NULL ? 0 : -ERR_CORRUPT;
-}
-
-/* Calls for each object of the MOS with that type. */
-static int
-mos_find(struct pool *p, enum object_type type, uint64_t **out, uint32_t *out_count)
-{
-	struct pool_ds *mos = p->datasets->mos;
-	uint64_t *v = NULL;
-	uint32_t n = 0, cap = 0;
-
-	for (uint64_t number = 1; number < mos->next_object; number++) {
-		struct object_slot slot;
-		int err = obj_slot_read(mos, number, &slot);
-
-		if (err != 0 && err != -ENOENT) {
-			mem_free(v);
-			return err;
-		}
-		if (err == -ENOENT || slot.type != type) {
-			continue;
-		}
-		if (n == cap) {
-			uint64_t *more = mem_realloc(v, (cap + 64) * sizeof(*v));
-
-			if (more == NULL) {
-				mem_free(v);
-				return -ENOMEM;
-			}
-			v = more;
-			cap += 64;
-		}
-		v[n++] = number;
-	}
-	*out = v;
-	*out_count = n;
-	return 0;
-}
-
-static int
-datasets_load(struct pool *p)
-{
-	struct loading *v = NULL;
-	uint64_t *numbers = NULL;
-	uint32_t count = 0, loaded = 0;
-	int err = mos_find(p, OBJ_DATASET, &numbers, &count);
-
-	if (err != 0) {
-		return err;
-	}
-	v = mem_zalloc_array(count + 1, sizeof(*v));
-	if (v == NULL) {
-		mem_free(numbers);
-		return -ENOMEM;
-	}
-	for (; loaded < count && err == 0; loaded++) {
-		err = ds_load(p, numbers[loaded], &v[loaded].ds, &v[loaded].parent);
-		if (err != 0) {
-			log_error("dataset_unreadable pool=%s object=%llu err=%s", p->name,
-			    (unsigned long long)numbers[loaded], err_str(err));
-			break;
-		}
-	}
-	if (err == 0) {
-		err = tree_build(p, v, count);
-	}
-	if (err != 0 && p->datasets->root == NULL) {
-		for (uint32_t i = 0; i < loaded; i++) {
-			pool_ds_close(v[i].ds);
-		}
-	}
-	mem_free(v);
-	mem_free(numbers);
-	return err;
 }
 
 static int
@@ -440,7 +294,7 @@ datasets_make(struct pool *p)
 	list_init(&d->blobs);
 	p->datasets = d;
 	d->mos = ds_make(p, true);
-	return d->mos != NULL ? 0 : -ENOMEM;
+	return d->mos != NULL ? snaps_open(p) : -ENOMEM;
 }
 
 int
@@ -488,8 +342,22 @@ datasets_create(struct pool *p)
 }
 
 static void
+chain_close(struct pool_ds *ds)
+{
+	while (ds->snap_count > 0) {
+		struct snap *s = ds->snaps[--ds->snap_count];
+
+		if (s->ds != NULL) {
+			s->ds->snap = NULL;
+		}
+		snap_free(s);
+	}
+}
+
+static void
 subtree_close(struct pool_ds *ds)
 {
+	chain_close(ds);
 	while (!list_empty(&ds->children)) {
 		struct pool_ds *child = list_first(&ds->children, struct pool_ds, sibling);
 
@@ -515,8 +383,10 @@ datasets_close(struct pool *p)
 		struct pool_ds *ds = list_first(&d->zombies, struct pool_ds, zombie);
 
 		list_remove(&ds->zombie);
+		chain_close(ds);
 		pool_ds_close(ds);
 	}
+	snaps_close(p);
 	if (d->mos != NULL) {
 		pool_ds_close(d->mos);
 	}

@@ -2,16 +2,19 @@
  * dataset_api.c - what the rooms above ask of datasets. Changes of the tree happen in memory under
  * datasets.lock and are durable when the call returns: it waits for a txg that began after them.
  */
-#include "pool/figures.h"
-#include "pool/object.h"
+#include <stdio.h>
 
-/* Raw space that an administrative change may need: a description and the way to it, three times. */
+#include "pool/figures.h"
+#include "pool/snap.h"
+
+/* Raw space that an administrative change may need: a description and the way to it, three times.
+ */
 #define ADMIN_SECTORS 256u
 
 /* ---- names ---- */
 
-static bool
-component_is_valid(const char *name, size_t len)
+bool
+ds_component_is_valid(const char *name, size_t len)
 {
 	if (len == 0 || (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))) {
 		return false;
@@ -28,8 +31,8 @@ component_is_valid(const char *name, size_t len)
 	return true;
 }
 
-static struct pool_ds *
-child_find(struct pool_ds *parent, const char *name, size_t len)
+struct pool_ds *
+ds_child_find(struct pool_ds *parent, const char *name, size_t len)
 {
 	list_for_each(l, &parent->children)
 	{
@@ -43,8 +46,8 @@ child_find(struct pool_ds *parent, const char *name, size_t len)
 }
 
 /* Under the lock. The dataset of path, or NULL. */
-static struct pool_ds *
-path_find(struct pool *p, const char *path)
+struct pool_ds *
+ds_path_find(struct pool *p, const char *path)
 {
 	size_t len = strlen(p->name);
 	struct pool_ds *ds = p->datasets->root;
@@ -56,7 +59,7 @@ path_find(struct pool *p, const char *path)
 	while (ds != NULL && *path == '/') {
 		path++;
 		len = strcspn(path, "/");
-		ds = child_find(ds, path, len);
+		ds = ds_child_find(ds, path, len);
 		path += len;
 	}
 	return ds;
@@ -64,13 +67,13 @@ path_find(struct pool *p, const char *path)
 
 /* Splits at the last slash: the parent's path into out (cap DATASET_NAME_MAX + 1). NULL: no parent,
  * or a bad name. */
-static const char *
-path_split(const char *path, char *out)
+const char *
+ds_path_split(const char *path, char *out)
 {
 	const char *slash = strrchr(path, '/');
 
 	if (slash == NULL || strlen(path) > DATASET_NAME_MAX ||
-	    !component_is_valid(slash + 1, strlen(slash + 1))) {
+	    !ds_component_is_valid(slash + 1, strlen(slash + 1))) {
 		return NULL;
 	}
 	memcpy(out, path, (size_t)(slash - path));
@@ -79,8 +82,8 @@ path_split(const char *path, char *out)
 }
 
 /* Under the lock. */
-static size_t
-path_of(const struct pool_ds *ds, char *out)
+size_t
+ds_path_of(const struct pool_ds *ds, char *out)
 {
 	size_t len;
 
@@ -89,7 +92,7 @@ path_of(const struct pool_ds *ds, char *out)
 		memcpy(out, ds->p->name, len + 1);
 		return len;
 	}
-	len = path_of(ds->parent, out);
+	len = ds_path_of(ds->parent, out);
 	if (len + 1 + strlen(ds->name) > DATASET_NAME_MAX) {
 		return len; /* renames keep paths short enough; a pool's new name may not */
 	}
@@ -106,7 +109,7 @@ pool_ds_open(struct pool *p, const char *path, struct pool_ds **out)
 	struct pool_ds *ds;
 
 	mutex_lock(&p->datasets->lock);
-	ds = path_find(p, path);
+	ds = ds_path_find(p, path);
 	if (ds != NULL) {
 		*out = pool_ds_ref(ds);
 	}
@@ -167,7 +170,7 @@ pool_ds_each(struct pool *p, const char *path, bool recursive,
 	int err = 0;
 
 	mutex_lock(&d->lock);
-	ds = path_find(p, path);
+	ds = ds_path_find(p, path);
 	v = ds == NULL ? NULL : mem_zalloc_array((size_t)d->count, sizeof(struct pool_ds *));
 	if (v != NULL) {
 		count = handles_take(ds, recursive, v, 0);
@@ -188,8 +191,8 @@ pool_ds_each(struct pool *p, const char *path, bool recursive,
 
 /* ---- changing the tree ---- */
 
-static int
-admin_check(struct pool *p, unsigned level)
+int
+ds_admin_check(struct pool *p, unsigned level)
 {
 	if (p->readonly) {
 		return -EROFS;
@@ -200,16 +203,15 @@ admin_check(struct pool *p, unsigned level)
 	return tx_room_check(p, ADMIN_SECTORS, level);
 }
 
-/* Under the lock. */
-static int
-create_locked(struct pool *p, const char *parent_path, const char *name, struct pool_ds *ds)
+int
+ds_place(struct pool *p, const char *parent_path, const char *name, struct pool_ds *ds)
 {
-	struct pool_ds *parent = path_find(p, parent_path);
+	struct pool_ds *parent = ds_path_find(p, parent_path);
 
 	if (parent == NULL) {
 		return -ENOENT;
 	}
-	if (child_find(parent, name, strlen(name)) != NULL) {
+	if (ds_child_find(parent, name, strlen(name)) != NULL) {
 		return -EEXIST;
 	}
 	memcpy(ds->name, name, strlen(name) + 1);
@@ -219,16 +221,28 @@ create_locked(struct pool *p, const char *parent_path, const char *name, struct 
 	ds->phys_dirty = true;
 	ds->policy = parent->policy;
 	ds_attach(parent, ds);
+	atomic_store(&ds->accept_txg, txg_open(p->txgs) + TXG_FALLBACK);
 	return 0;
+}
+
+int
+ds_wait_safe(struct pool *p, uint64_t txg)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i <= TXG_FALLBACK && err == 0; i++) {
+		err = txg_wait(p->txgs, txg + i);
+	}
+	return err;
 }
 
 int
 pool_ds_create(struct pool *p, const char *path, struct pool_ds **out)
 {
 	char parent_path[DATASET_NAME_MAX + 1];
-	const char *name = path_split(path, parent_path);
+	const char *name = ds_path_split(path, parent_path);
 	struct pool_ds *ds;
-	int err = name == NULL ? -EINVAL : admin_check(p, 1);
+	int err = name == NULL ? -EINVAL : ds_admin_check(p, 1);
 
 	if (err != 0) {
 		return err;
@@ -238,12 +252,12 @@ pool_ds_create(struct pool *p, const char *path, struct pool_ds **out)
 		return -ENOMEM;
 	}
 	mutex_lock(&p->datasets->lock);
-	err = create_locked(p, parent_path, name, ds);
+	err = ds_place(p, parent_path, name, ds);
 	if (err == 0) {
 		(void)pool_ds_ref(ds);
 	}
 	mutex_unlock(&p->datasets->lock);
-	err = err != 0 ? err : pool_sync(p);
+	err = err != 0 ? err : ds_wait_safe(p, txg_open(p->txgs));
 	if (err != 0) {
 		pool_ds_close(ds);
 		return err;
@@ -276,16 +290,17 @@ pool_ds_destroy(struct pool *p, const char *path)
 	unsigned reactor = rt_reactor_self();
 	struct pool_ds *ds;
 	uint64_t txg;
-	int err = admin_check(p, 2);
+	int err = ds_admin_check(p, 2);
 
 	if (err != 0) {
 		return err;
 	}
 	mutex_lock(&p->datasets->lock);
-	ds = path_find(p, path);
+	ds = ds_path_find(p, path);
 	if (ds == NULL) {
 		err = -ENOENT;
-	} else if (ds->parent == NULL || !list_empty(&ds->children)) {
+	} else if (ds->parent == NULL || !list_empty(&ds->children) ||
+		   chain_owner(ds)->snap_count > 0 || ds->not_yet) {
 		err = -EBUSY;
 	} else {
 		(void)pool_ds_ref(ds);
@@ -316,8 +331,8 @@ is_below(const struct pool_ds *ds, const struct pool_ds *top)
 static int
 rename_locked(struct pool *p, const char *path, const char *parent_path, const char *name)
 {
-	struct pool_ds *ds = path_find(p, path);
-	struct pool_ds *parent = path_find(p, parent_path);
+	struct pool_ds *ds = ds_path_find(p, path);
+	struct pool_ds *parent = ds_path_find(p, parent_path);
 	struct pool_ds *there;
 
 	if (ds == NULL || parent == NULL) {
@@ -326,7 +341,7 @@ rename_locked(struct pool *p, const char *path, const char *parent_path, const c
 	if (ds->parent == NULL || is_below(parent, ds)) {
 		return -EINVAL;
 	}
-	there = child_find(parent, name, strlen(name));
+	there = ds_child_find(parent, name, strlen(name));
 	if (there != NULL) {
 		return there == ds ? 0 : -EEXIST;
 	}
@@ -343,8 +358,8 @@ int
 pool_ds_rename(struct pool *p, const char *path, const char *new_path)
 {
 	char parent_path[DATASET_NAME_MAX + 1];
-	const char *name = path_split(new_path, parent_path);
-	int err = name == NULL ? -EINVAL : admin_check(p, 1);
+	const char *name = ds_path_split(new_path, parent_path);
+	int err = name == NULL ? -EINVAL : ds_admin_check(p, 1);
 
 	if (err != 0) {
 		return err;
@@ -357,6 +372,38 @@ pool_ds_rename(struct pool *p, const char *path, const char *new_path)
 
 /* ---- asking ---- */
 
+/* Under the lock. */
+static void
+snap_path_of(const struct snap *s, char *out)
+{
+	size_t len = ds_path_of(s->head, out);
+
+	(void)snprintf(out + len, DATASET_NAME_MAX + 1 - len, "@%s", s->name);
+}
+
+/* Under the lock: what depends on the tree and the chain. */
+static void
+info_fill_tree(struct pool_ds *ds, struct pool_ds_info *out)
+{
+	const struct pool_ds *chain = chain_owner(ds);
+
+	if (pool_ds_is_snap(ds)) {
+		out->referenced_bytes = space_data_bytes(ds->p, atomic_load(&ds->used_sectors));
+		if (ds->snap != NULL) {
+			snap_path_of(ds->snap, out->path);
+		}
+		return;
+	}
+	(void)ds_path_of(ds, out->path);
+	out->parent_guid = ds->parent != NULL ? ds->parent->guid : 0;
+	figures_info(ds, out);
+	out->snapshot_count = chain->snap_count;
+	if (chain->origin != NULL) {
+		out->origin_guid = chain->origin->guid;
+		snap_path_of(chain->origin, out->origin);
+	}
+}
+
 void
 pool_ds_get_info(struct pool_ds *ds, struct pool_ds_info *out)
 {
@@ -364,11 +411,9 @@ pool_ds_get_info(struct pool_ds *ds, struct pool_ds_info *out)
 
 	memset(out, 0, sizeof(*out));
 	mutex_lock(&p->datasets->lock);
-	(void)path_of(ds, out->path);
-	out->parent_guid = ds->parent != NULL ? ds->parent->guid : 0;
-	figures_info(ds, out);
+	info_fill_tree(ds, out);
 	mutex_unlock(&p->datasets->lock);
-	out->guid = ds->guid;
+	out->guid = pool_ds_guid(ds);
 	out->incarnation = atomic_load(&ds->incarnation);
 	out->create_time = ds->create_time;
 	out->object_count = atomic_load(&ds->object_count);
@@ -385,7 +430,7 @@ pool_ds_pool(struct pool_ds *ds)
 uint64_t
 pool_ds_guid(const struct pool_ds *ds)
 {
-	return ds->guid;
+	return pool_ds_is_snap(ds) ? atomic_load(&ds->head_guid) : ds->guid;
 }
 
 uint64_t

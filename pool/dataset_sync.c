@@ -1,13 +1,16 @@
 /*
  * dataset_sync.c - all datasets of a txg, and their descriptions in the MOS.
  *
- * Parents before children, so that a child's description can name its parent's object. Descriptions
- * are taken from memory at the moment of the sync: a change made during the next txg may land one
- * txg early (README "The MOS").
+ * First what is asked of snapshots (snap_sync.c), then each dataset's changes, destroyed ones last,
+ * new snapshots, and at the end descriptions: of snapshots first, then parents before children, so
+ * that whoever is named has its object. Descriptions are taken from memory at the moment of the
+ * sync: a change made during the next txg may land one txg early (README "The MOS").
  */
 #include "pool/figures.h"
 #include "pool/notes.h"
-#include "pool/object.h"
+#include "pool/snap.h"
+
+#define RECENT_MAX 65536u /* longer deadlists are sorted, so that no destroy has to sort more */
 
 /* The datasets to look at, each with a reference, parents first. Zombies last. */
 struct ds_list {
@@ -47,6 +50,23 @@ collect(struct datasets *d, struct ds_list *out)
 	mutex_unlock(&d->lock);
 }
 
+static void
+phys_fill_chain(struct pool_ds *ds, struct dataset_phys *phys)
+{
+	const struct snap *prev = ds->snap_count > 0 ? ds->snaps[ds->snap_count - 1] : ds->origin;
+
+	if (prev != NULL) {
+		phys->prev_snap = le64_of(prev->mos_object);
+		phys->prev_snap_txg = le64_of(prev->create_txg);
+	}
+	phys->origin = le64_of(ds->origin != NULL ? ds->origin->mos_object : 0);
+	phys->ref_sectors =
+	    le64_of(atomic_load(&ds->used_sectors) + atomic_load(&ds->root_sectors));
+	phys->data_bytes = le64_of(atomic_load(&ds->data_bytes));
+	phys->object_count = le64_of(atomic_load(&ds->object_count));
+	deads_to_phys(&ds->dead, phys);
+}
+
 /* Under d->lock: what the MOS shall say about ds. */
 static void
 phys_fill(struct pool_ds *ds, struct dataset_phys *phys)
@@ -58,11 +78,13 @@ phys_fill(struct pool_ds *ds, struct dataset_phys *phys)
 	phys->incarnation = le64_of(atomic_load(&ds->incarnation));
 	phys->create_txg = le64_of(ds->create_txg);
 	phys->create_time = le64_of(ds->create_time);
-	phys->prev_snap_txg = le64_of(ds->prev_snap_txg);
-	phys->used_sectors = le64_of(atomic_load(&ds->used_sectors));
+	phys->used_sectors = le64_of(atomic_load(&ds->own_sectors));
 	phys->props_bytes = le64_of(ds->props_bytes);
 	phys->root = ds->root;
 	memcpy(phys->name, ds->name, sizeof(phys->name));
+	if (pool_has_snapshots(ds->p)) {
+		phys_fill_chain(ds, phys);
+	}
 }
 
 /* A copy of the description and its properties; *out_len its length. */
@@ -95,32 +117,51 @@ description_take(struct pool_ds *ds, uint32_t *out_len)
 	}
 }
 
-static int
-description_write(struct pool_ds *ds, struct pool_tx *tx)
+int
+description_put(
+    struct pool *p, struct pool_tx *tx, uint64_t *object, const uint8_t *bytes, uint32_t len)
 {
-	struct pool_ds *mos = ds->p->datasets->mos;
+	struct pool_ds *mos = p->datasets->mos;
+	struct iovec iov = {(void *)(uintptr_t)bytes, len};
 	struct pool_obj *o;
-	struct iovec iov;
-	uint8_t *bytes;
-	uint32_t len;
 	int err;
 
-	if (ds->mos_object == 0) {
+	if (*object == 0) {
 		err = pool_obj_create(tx, mos, OBJ_DATASET, DATASET_BLOCK_BYTES, 0, 0, &o);
-		if (err == 0) {
-			ds->mos_object = pool_obj_number(o);
-		}
 	} else {
-		err = pool_obj_hold(mos, ds->mos_object, 0, &o);
+		err = pool_obj_hold(mos, *object, 0, &o);
 	}
 	if (err != 0) {
 		return err;
 	}
-	bytes = description_take(ds, &len);
-	iov = (struct iovec){bytes, len};
+	*object = pool_obj_number(o);
 	err = pool_write(tx, o, 0, &iov, 1);
-	mem_free(bytes);
 	pool_obj_release(o);
+	return err;
+}
+
+/* If it has changed; a zombie has none in its last txg. */
+static int
+description_write(struct pool_ds *ds, struct pool_tx *tx)
+{
+	uint8_t *bytes;
+	uint32_t len;
+	bool changed;
+	int err;
+
+	mutex_lock(&ds->p->datasets->lock);
+	changed = ds->phys_dirty && !ds->not_yet;
+	mutex_unlock(&ds->p->datasets->lock);
+	if (!changed || (atomic_load(&ds->destroyed) && ds->destroy_txg <= tx->txg)) {
+		return 0;
+	}
+	err = deads_write(ds->p, tx, &ds->dead);
+	if (err != 0) {
+		return err;
+	}
+	bytes = description_take(ds, &len);
+	err = description_put(ds->p, tx, &ds->mos_object, bytes, len);
+	mem_free(bytes);
 	return err;
 }
 
@@ -128,28 +169,46 @@ static int
 ds_sync_one(struct pool_ds *ds, struct pool_tx *tx)
 {
 	struct bp root;
-	bool described;
 	int err;
 
-	if (ds_is_dirty(ds, tx->txg)) {
-		err = ds_sync(ds, tx->txg, &root);
-		return err != 0 ? err : description_write(ds, tx);
+	if (!ds_is_dirty(ds, tx->txg) || ds->not_yet) {
+		return 0;
 	}
+	err = ds_sync(ds, tx->txg, &root);
+	err = err != 0 ? err : deads_flush(ds, tx);
+	if (err == 0 &&
+	    ds->dead.recent.count > (BUGGIFY("pool-deadlist-short") ? 16 : RECENT_MAX)) {
+		err = deads_sort(ds, tx, &ds->dead, UINT64_MAX);
+	}
+	atomic_store(&ds->dead_young, deads_young(&ds->dead));
 	mutex_lock(&ds->p->datasets->lock);
-	described = !ds->phys_dirty;
+	ds->phys_dirty = true;
 	mutex_unlock(&ds->p->datasets->lock);
-	return described ? 0 : description_write(ds, tx);
+	return err;
 }
 
-/* The zombie's last txg: what it has becomes the MOS's to free. */
+int
+ds_bury_root(struct pool_ds *ds, struct pool_tx *tx, uint64_t min_txg, uint64_t sectors)
+{
+	struct pool *p = ds->p;
+
+	if (min_txg == 0) {
+		atomic_fetch_add(&p->datasets->mos->data_bytes, atomic_load(&ds->data_bytes));
+	}
+	cuts_add_pending(p, &ds->root,
+	    &(struct pending){.min_txg = min_txg, .added = sectors, .pending = sectors});
+	bp_set_hole(&ds->root, tx->txg);
+	return deads_remove(p, tx, &ds->dead);
+}
+
+/* The state and description of a destroyed dataset. */
 static int
-ds_bury(struct pool_ds *ds, struct pool_tx *tx)
+ds_bury_state(struct pool_ds *ds, struct pool_tx *tx)
 {
 	struct datasets *d = ds->p->datasets;
 	struct pool_obj *o;
 	int err;
 
-	ds_sync_drop(ds, tx->txg);
 	if (ds->mos_object != 0) {
 		err = pool_obj_hold(d->mos, ds->mos_object, 0, &o);
 		if (err != 0) {
@@ -158,13 +217,33 @@ ds_bury(struct pool_ds *ds, struct pool_tx *tx)
 		pool_obj_destroy(tx, o);
 		pool_obj_release(o);
 	}
-	atomic_fetch_add(&d->mos->used_sectors, atomic_load(&ds->used_sectors));
-	atomic_fetch_add(&d->mos->data_bytes, atomic_load(&ds->data_bytes));
-	if (ds->prev_snap_txg == 0) {
-		figures_cut(d->mos, atomic_load(&ds->used_sectors));
+	err = ds_bury_root(ds, tx, ds->origin_txg, atomic_load(&ds->own_sectors));
+	if (err == 0 && ds->origin != NULL) {
+		mutex_lock(&d->lock);
+		ds->origin->clones--;
+		ds->origin = NULL;
+		mutex_unlock(&d->lock);
 	}
-	cuts_add(d->mos, &ds->root, 0, 0);
-	bp_set_hole(&ds->root, tx->txg);
+	return err;
+}
+
+/* The zombie's last txg: what it has becomes the MOS's to free. */
+static int
+ds_bury(struct pool_ds *ds, struct pool_tx *tx)
+{
+	struct datasets *d = ds->p->datasets;
+	int err;
+
+	if (ds->rollback != NULL && ds->rollback->kept != NULL) {
+		err = ds_sync_one(ds, tx); /* all that was done before the call is kept */
+		err = err != 0 ? err : rollback_sync(ds, tx);
+	} else {
+		ds_sync_drop(ds, tx->txg);
+		err = ds->rollback != NULL ? rollback_sync(ds, tx) : ds_bury_state(ds, tx);
+	}
+	if (err != 0) {
+		return err;
+	}
 	mutex_lock(&d->lock);
 	list_remove(&ds->zombie);
 	mutex_unlock(&d->lock);
@@ -199,13 +278,24 @@ pool_phys_write(struct pool *p, struct pool_tx *tx)
 	return err;
 }
 
+static int
+descriptions_write(struct ds_list *list, struct pool *p, struct pool_tx *tx)
+{
+	int err = snaps_describe(p, tx);
+
+	for (uint32_t i = 0; i < list->count && err == 0; i++) {
+		err = description_write(list->v[i], tx);
+	}
+	return err;
+}
+
 int
 datasets_sync(struct pool *p, struct pool_tx *tx)
 {
 	struct datasets *d = p->datasets;
 	struct ds_list list;
 	bool phys_dirty;
-	int err = 0;
+	int err = snaps_sync_early(p, tx);
 
 	collect(d, &list);
 	for (uint32_t i = 0; i < list.count; i++) {
@@ -216,7 +306,11 @@ datasets_sync(struct pool *p, struct pool_tx *tx)
 		} else if (err == 0) {
 			err = ds_sync_one(ds, tx);
 		}
-		pool_ds_close(ds);
+	}
+	err = err != 0 ? err : snaps_sync_late(p, tx);
+	err = err != 0 ? err : descriptions_write(&list, p, tx);
+	for (uint32_t i = 0; i < list.count; i++) {
+		pool_ds_close(list.v[i]);
 	}
 	mem_free(list.v);
 	err = err != 0 ? err : blobs_sync(p, tx);

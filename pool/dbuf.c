@@ -427,13 +427,16 @@ dbuf_is_loaded(struct pool_buf *b)
 int
 pool_buf_hold(struct pool_obj *o, uint64_t block, bool create, struct pool_buf **out)
 {
+	return pool_obj_is_stale(o) ? -ESTALE : dbuf_hold_syncing(o, block, create, out);
+}
+
+int
+dbuf_hold_syncing(struct pool_obj *o, uint64_t block, bool create, struct pool_buf **out)
+{
 	uint32_t full = le32_get(o->slot.block_bytes);
 	struct pool_buf *b;
 	int err;
 
-	if (pool_obj_is_stale(o)) {
-		return -ESTALE;
-	}
 	if (block >= tree_reach(OBJECT_LEVELS_MAX - 1)) {
 		return -EFBIG;
 	}

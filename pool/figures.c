@@ -3,19 +3,18 @@
  * so that those of datasets and of the pool add up whenever somebody asks.
  *
  *	pool	total = reserve + overhead + live + pending + free
- *	live	what datasets refer to
+ *	live	what datasets refer to and, once for each block, what only snapshots do
  *	pending	what was cut off and is being freed (exact for removed files and datasets, in
  *		proportion to its blocks for a cut range), and what is deferred by txgs that are
  *		worth waiting for: it is told as free, since who needs it waits for it
- *	overhead	the MOS, the map log, objset roots: what is left over of used
+ *	overhead	the MOS, the map log, objset roots of datasets: what is left over of used
  *
  * A dataset's size is what it refers to and what it could still write; it doesn't change while
  * something moves between the two.
  */
 #include "pool/figures.h"
 
-#include "pool/dataset.h"
-#include "pool/txg.h"
+#include "pool/snap.h"
 
 void
 figures_cut(struct pool_ds *ds, uint64_t sectors)
@@ -47,20 +46,28 @@ struct sums {
 static uint64_t
 take(struct pool_ds *ds, struct sums *sums)
 {
-	uint64_t used = atomic_load(&ds->used_sectors);
-	uint64_t pending = MIN(atomic_load(&ds->pending_sectors), used);
+	const struct pool_ds *chain = chain_owner(ds);
+	uint64_t used = atomic_load(&ds->used_sectors), own = atomic_load(&ds->own_sectors);
+	uint64_t pending = MIN(atomic_load(&ds->pending_sectors), own);
+	uint64_t snapshots =
+	    atomic_load(&chain->dead_young) + atomic_load(&chain->snaps_dead_young);
 	uint64_t children = 0;
 
-	sums->live += used - pending;
+	sums->live += own - pending + snapshots;
 	sums->pending += pending;
-	sums->used += used;
+	sums->used += own + snapshots;
 	list_for_each(l, &ds->children)
 	{
 		children += take(list_entry(l, struct pool_ds, sibling), sums);
 	}
 	ds->shown = (struct ds_figures){
-	    .referenced = used - pending, .pending = pending, .children = children};
-	return used - pending + children;
+	    .referenced = used - pending,
+	    .own = own - pending,
+	    .snapshots = snapshots,
+	    .pending = pending,
+	    .children = children,
+	};
+	return own - pending + snapshots + children;
 }
 
 void
@@ -76,7 +83,7 @@ figures_update(struct pool *p)
 	list_for_each(l, &d->zombies)
 	{
 		const struct pool_ds *ds = list_entry(l, struct pool_ds, zombie);
-		uint64_t used = atomic_load(&ds->used_sectors);
+		uint64_t used = atomic_load(&ds->own_sectors);
 
 		sums.pending += used;
 		sums.used += used;
@@ -113,9 +120,10 @@ figures_info(struct pool_ds *ds, struct pool_ds_info *out)
 
 	space_get_info(p->space, &info);
 	out->referenced_bytes = space_data_bytes(p, f->referenced);
-	out->own_bytes = out->referenced_bytes;
+	out->own_bytes = space_data_bytes(p, f->own);
+	out->snapshots_bytes = space_data_bytes(p, f->snapshots);
 	out->children_bytes = space_data_bytes(p, f->children);
-	out->used_bytes = out->own_bytes + out->children_bytes;
+	out->used_bytes = out->own_bytes + out->snapshots_bytes + out->children_bytes;
 	out->pending_bytes = space_data_bytes(p, f->pending);
 	out->available_bytes = space_data_bytes(p, free_sectors(&info, info.reserve_sectors, live));
 	out->size_bytes = space_data_bytes(

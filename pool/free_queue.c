@@ -8,8 +8,11 @@
  * same txg, so every root accounts for every block.
  *
  * The MOS's queue also takes whole datasets: an objset root becomes its table and its own unlinked
- * entries; a table block becomes the trees of its objects. Blocks freed count against the object
- * they came from while it lives.
+ * entries; a table block becomes the trees of its objects. Of what shares blocks with an origin
+ * only what is younger than min_txg is the entry's; a parent is never older than its children.
+ * Deadlists of destroyed snapshots come with their contents. Blocks freed count against the object
+ * they came from while it lives, and what came of datasets and snapshots (object 0) is the pool's
+ * "pending".
  *
  * A sub-tree whose top can't be read any more is given up: its space is lost until a check, nothing
  * else.
@@ -69,6 +72,40 @@ cuts_add(struct pool_ds *ds, const struct bp *bp, uint64_t object, uint64_t gene
 }
 
 void
+cuts_add_pending(struct pool *p, const struct bp *bp, const struct pending *what)
+{
+	struct pool_ds *mos = p->datasets->mos;
+	struct cut *c;
+
+	if (bp_is_hole(bp) || bp_birth(bp) <= what->min_txg) {
+		return;
+	}
+	atomic_fetch_add(&mos->used_sectors, what->added);
+	atomic_fetch_add(&mos->own_sectors, what->added);
+	figures_cut(mos, what->pending);
+	c = pool_must_alloc(sizeof(*c));
+	c->e.bp = *bp;
+	c->e.min_txg = le64_of(what->min_txg);
+	c->e.flags = le32_of(what->flags);
+	cut_push(mos, c);
+}
+
+/* Part of what e is; what is too old isn't. */
+static void
+cuts_add_below(struct pool_ds *ds, const struct bp *bp, const struct unlinked_entry *e)
+{
+	struct cut *c;
+
+	if (bp_is_hole(bp) || bp_birth(bp) <= le64_get(e->min_txg)) {
+		return;
+	}
+	c = pool_must_alloc(sizeof(*c));
+	c->e = *e;
+	c->e.bp = *bp;
+	cut_push(ds, c);
+}
+
+void
 cuts_drop(struct pool_ds *ds)
 {
 	struct cut *c;
@@ -89,7 +126,7 @@ owner_settle(struct freer *f)
 		return;
 	}
 	o = obj_find(f->ds, f->object);
-	if (o == NULL && pool_obj_hold(f->ds, f->object, f->generation, &o) != 0) {
+	if (o == NULL && obj_hold_syncing(f->ds, f->object, f->generation, &o) != 0) {
 		o = NULL; /* it is gone, and its figures with it */
 	}
 	if (o != NULL) {
@@ -125,8 +162,33 @@ free_one(struct freer *f, const struct unlinked_entry *e, const struct bp *bp)
 	uint64_t sectors = ds_free(f->ds, f->tx->txg, bp);
 
 	owner_count(f, e, sectors);
+	if (!f->ds->is_mos || le64_get(e->object) == 0) {
+		figures_cut_freed(f->ds, sectors);
+	}
+	f->budget--;
+}
+
+/* The block of a destroyed dataset or snapshot that the MOS counts by its sectors only. */
+static void
+free_counted(struct freer *f, const struct bp *bp)
+{
+	uint64_t sectors = block_free(f->p, f->tx->txg, bp);
+
+	atomic_fetch_sub(&f->ds->used_sectors, sectors);
+	atomic_fetch_sub(&f->ds->own_sectors, sectors);
 	figures_cut_freed(f->ds, sectors);
 	f->budget--;
+}
+
+/* A block of a tree: who counts its data depends on what the tree was part of. */
+static void
+free_node(struct freer *f, const struct unlinked_entry *e, const struct bp *bp)
+{
+	if (le64_get(e->min_txg) != 0) {
+		free_counted(f, bp);
+	} else {
+		free_one(f, e, bp);
+	}
 }
 
 /* ---- taking one cut apart ---- */
@@ -155,16 +217,44 @@ expand_indirect(struct freer *f, const struct unlinked_entry *e, const struct bp
 	}
 	child = (const struct bp *)(const void *)node->data;
 	for (uint32_t i = 0; i < INDIRECT_FANOUT; i++) {
-		if (bp_is_hole(&child[i])) {
+		if (bp_is_hole(&child[i]) || bp_birth(&child[i]) <= le64_get(e->min_txg)) {
 			continue;
 		}
-		if (prop->level == 1 && prop->type != OBJ_TABLE) {
-			free_one(f, e, &child[i]);
+		if (prop->level == 1 && prop->type != OBJ_TABLE && prop->type != OBJ_DEADLIST) {
+			free_node(f, e, &child[i]);
 		} else {
-			cuts_add(f->ds, &child[i], le64_get(e->object), le64_get(e->generation));
+			cuts_add_below(f->ds, &child[i], e);
 		}
 	}
 	iobuf_unref(node);
+	free_node(f, e, &e->bp);
+	return 0;
+}
+
+/* A block of a deadlist, with or without what it names. */
+static int
+expand_deadlist(struct freer *f, const struct unlinked_entry *e, const struct bp_prop *prop)
+{
+	bool contents = (le32_get(e->flags) & UNLINKED_CONTENTS) != 0;
+	struct iobuf *block;
+	const struct bp *bps;
+	int err = contents ? top_read(f, &e->bp, &block) : 0;
+
+	if (err != 0) {
+		return err;
+	}
+	if (contents) {
+		bps = (const struct bp *)(const void *)block->data;
+		for (uint32_t i = 0; i < prop->logical_bytes / sizeof(*bps); i++) {
+			struct bp_prop dead;
+
+			if (!bp_is_hole(&bps[i]) &&
+			    bp_decode(&bps[i], f->p->v.set_count, &dead) == 0) {
+				free_counted(f, &bps[i]);
+			}
+		}
+		iobuf_unref(block);
+	}
 	free_one(f, e, &e->bp);
 	return 0;
 }
@@ -184,17 +274,18 @@ expand_table(struct freer *f, const struct unlinked_entry *e)
 
 		if (slot->type != OBJ_FREE && (slot->flags & OBJECT_INLINE) == 0 &&
 		    tree_is_valid(f->p, &slot->data, slot->levels)) {
-			cuts_add(f->ds, &slot->data, 0, 0);
+			cuts_add_below(f->ds, &slot->data, e);
 		}
 	}
 	iobuf_unref(block);
-	free_one(f, e, &e->bp);
+	free_node(f, e, &e->bp);
 	return 0;
 }
 
 /* The entries of a destroyed dataset's own unlinked set. */
 static int
-expand_unlinked(struct freer *f, const struct objset_phys *root, const struct tree *table)
+expand_unlinked(struct freer *f, const struct unlinked_entry *whole, const struct objset_phys *root,
+    const struct tree *table)
 {
 	uint64_t number = le64_get(root->unlinked);
 	struct object_slot slot;
@@ -227,7 +318,7 @@ expand_unlinked(struct freer *f, const struct objset_phys *root, const struct tr
 		}
 		e = (const struct unlinked_entry *)(const void *)block->data +
 		    i % UNLINKED_PER_BLOCK;
-		cuts_add(f->ds, &e->bp, 0, 0);
+		cuts_add_below(f->ds, &e->bp, whole);
 		iobuf_unref(block);
 	}
 	return 0;
@@ -249,8 +340,8 @@ expand_objset(struct freer *f, const struct unlinked_entry *e)
 	if (le64_get(root->magic) == OBJSET_MAGIC &&
 	    tree_is_valid(f->p, &root->table.data, root->table.levels)) {
 		table = (struct tree){.root = root->table.data, .levels = root->table.levels};
-		err = expand_unlinked(f, root, &table);
-		cuts_add(f->ds, &root->table.data, 0, 0);
+		err = expand_unlinked(f, e, root, &table);
+		cuts_add_below(f->ds, &root->table.data, e);
 	}
 	iobuf_unref(block);
 	(void)block_free(f->p, f->tx->txg, &e->bp); /* counted by nobody */
@@ -264,14 +355,18 @@ cut_expand(struct freer *f, const struct unlinked_entry *e)
 	struct bp_prop prop;
 	int err = bp_decode(&e->bp, f->p->v.set_count, &prop);
 
-	if (err == 0 && prop.level > 0) {
+	if (err == 0 && (le32_get(e->flags) & UNLINKED_ALONE) != 0) {
+		free_counted(f, &e->bp);
+	} else if (err == 0 && prop.level > 0) {
 		err = expand_indirect(f, e, &prop);
 	} else if (err == 0 && prop.type == OBJ_TABLE) {
 		err = expand_table(f, e);
 	} else if (err == 0 && prop.type == OBJ_OBJSET) {
 		err = expand_objset(f, e);
+	} else if (err == 0 && prop.type == OBJ_DEADLIST) {
+		err = expand_deadlist(f, e, &prop);
 	} else if (err == 0) {
-		free_one(f, e, &e->bp);
+		free_node(f, e, &e->bp);
 	}
 	if (err == -ERR_CKSUM || err == -ERR_CORRUPT) {
 		log_error("free_leaked pool=%s dataset=%016llx err=%s", f->p->name,
@@ -290,7 +385,7 @@ stack_open(struct freer *f, bool create, struct pool_obj **out)
 	int err;
 
 	if (ds->unlinked_object != 0) {
-		return pool_obj_hold(ds, ds->unlinked_object, 0, out);
+		return obj_hold_syncing(ds, ds->unlinked_object, 0, out);
 	}
 	if (!create) {
 		return -ENOENT;
@@ -308,7 +403,7 @@ stack_pop(struct freer *f, struct pool_obj *stack, struct unlinked_entry *out)
 {
 	uint64_t i = f->ds->dying_count - 1;
 	struct pool_buf *b;
-	int err = pool_buf_hold(stack, i / UNLINKED_PER_BLOCK, false, &b);
+	int err = dbuf_hold_syncing(stack, i / UNLINKED_PER_BLOCK, false, &b);
 
 	if (err != 0) {
 		return err;
@@ -325,7 +420,7 @@ stack_push(struct freer *f, struct pool_obj *stack, const struct unlinked_entry 
 {
 	uint64_t i = f->ds->dying_count;
 	struct pool_buf *b;
-	int err = pool_buf_hold(stack, i / UNLINKED_PER_BLOCK, true, &b);
+	int err = dbuf_hold_syncing(stack, i / UNLINKED_PER_BLOCK, true, &b);
 
 	if (err != 0) {
 		return err;

@@ -440,14 +440,20 @@ obj_get(struct pool_ds *ds, uint64_t object, struct pool_obj **out)
 int
 pool_obj_hold(struct pool_ds *ds, uint64_t object, uint64_t generation, struct pool_obj **out)
 {
+	if (atomic_load(&ds->destroyed)) {
+		return object == 0 ? -ENOENT : -ESTALE;
+	}
+	return obj_hold_syncing(ds, object, generation, out);
+}
+
+int
+obj_hold_syncing(struct pool_ds *ds, uint64_t object, uint64_t generation, struct pool_obj **out)
+{
 	struct pool_obj *o;
 	int err;
 
 	if (object == 0) {
 		return -ENOENT;
-	}
-	if (atomic_load(&ds->destroyed)) {
-		return -ESTALE;
 	}
 	err = obj_get(ds, object, &o);
 	if (err != 0) {

@@ -94,6 +94,8 @@ void objects_forget(struct pool_ds *ds);
 /* Counts fetches that nobody waits for; objects_close does. */
 struct waitgroup *objects_fetches(struct pool *p);
 struct pool_obj *obj_find(struct pool_ds *ds, uint64_t object); /* a reference, or NULL; may be dying or loading */
+/* As pool_obj_hold, for the syncing fiber: a dataset that is being destroyed is written until its last txg. */
+int obj_hold_syncing(struct pool_ds *ds, uint64_t object, uint64_t generation, struct pool_obj **out) WARN_UNUSED MAY_PARK;
 /* tx makes o dirty. */
 void obj_dirty(struct pool_tx *tx, struct pool_obj *o);
 uint8_t obj_copies(const struct pool_obj *o); /* how many times its blocks are written */
@@ -115,6 +117,8 @@ int obj_slot_read(struct pool_ds *ds, uint64_t object, struct object_slot *out) 
 /* Finds or makes the entry of block and pins it; may be empty (newest NULL). */
 struct pool_buf *dbuf_pin(struct pool_obj *o, uint64_t block) MAY_PARK;
 void dbuf_unpin(struct pool_buf *b);
+/* As pool_buf_hold, for the syncing fiber (obj_hold_syncing). */
+int dbuf_hold_syncing(struct pool_obj *o, uint64_t block, bool create, struct pool_buf **out) WARN_UNUSED MAY_PARK;
 /* Under o->lock: the entry, or NULL. */
 struct pool_buf *dbuf_find(struct pool_obj *o, uint64_t block);
 /* Under o->lock: is the block freed in a live txg (and not written since)? */

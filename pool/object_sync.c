@@ -640,7 +640,9 @@ root_sync(struct ds_job *d, struct bp *out)
 	err = block_write(d->ds->p, d->txg, &w, 1);
 	iobuf_unref(buf);
 	if (err == 0) {
-		(void)block_free(d->ds->p, d->txg, &d->ds->root);
+		ds_free_root(d->ds, d->txg, &d->ds->root);
+		atomic_store(&d->ds->root_sectors, w.sectors);
+		atomic_store(&d->ds->own_root, w.sectors);
 		d->ds->root = fresh;
 		*out = fresh;
 	}

@@ -227,7 +227,8 @@ struct objset_phys {
 	struct le64 dying_count;   /* 0x040 entries in it */
 	struct le64 last_generation; /* 0x048 highest generation given out here */
 	struct le64 guid;          /* 0x050 of the dataset; 0: the MOS */
-	struct le64 pending_sectors; /* 0x058 of used_sectors: what is being freed, about; for people only */
+	struct le64 pending_sectors; /* 0x058 of used_sectors: what is being freed, about; for people only. The MOS with FEATURE_RO_SNAPSHOTS:
+	                              * exactly what entries of its unlinked set with object 0 have */
 	uint8_t spare[0x200 - 0x60]; /* 0x060 zero */
 	struct object_slot table;  /* 0x200 the object table as an object */
 	uint8_t owner[512];        /* 0x400 the owner's (fs): opaque here */
@@ -239,15 +240,21 @@ STATIC_ASSERT(offsetof(struct objset_phys, table) == 0x200);
 /*
  * ---- the unlinked set: what was cut off an objset and is being freed in slices ----
  * A stack of entries, UNLINKED_PER_BLOCK to each block of the OBJ_UNLINKED object; the first dying_count are valid. An
- * entry owns its bp and everything below: an indirect block, a block of data, a table block (then all its objects), or, in
- * the MOS, the objset root of a destroyed dataset (then its table and its own unlinked set).
+ * entry owns its bp and everything below that was born after min_txg: an indirect block, a block of data, a table block (then all its
+ * objects), or, in the MOS, the objset root of a destroyed dataset (then its table and its own unlinked set). In the MOS, entries with object 0
+ * are what destroyed datasets and snapshots left; with min_txg or flags, data_bytes of the MOS doesn't count what they
+ * free (the blocks of a deadlist itself it does).
  */
 struct unlinked_entry {
 	struct bp bp;           /* 0x00 */
 	struct le64 object;     /* 0x80 whose used_sectors still counts it ... */
 	struct le64 generation; /* 0x88 ... while the object has this generation */
-	uint8_t spare[16];      /* 0x90 zero */
+	struct le64 min_txg;    /* 0x90 what was born up to this txg isn't part of it */
+	struct le32 flags;      /* 0x98 UNLINKED_* */
+	struct le32 spare;      /* 0x9c zero */
 };
+#define UNLINKED_CONTENTS 1u /* a deadlist: the blocks that its pointers name are part of it too */
+#define UNLINKED_ALONE 2u    /* the block of bp alone, nothing below */
 STATIC_ASSERT(sizeof(struct unlinked_entry) == 160);
 #define UNLINKED_BLOCK_BYTES 16384u
 #define UNLINKED_PER_BLOCK (UNLINKED_BLOCK_BYTES / 160u)
@@ -306,6 +313,7 @@ STATIC_ASSERT(sizeof(struct reply_entry) == 4);
 /* ---- a dataset: block 0 of its OBJ_DATASET object; properties behind it ---- */
 /* Dataset flags: unknown bits 0..31 may be ignored; with an unknown bit 32..63 the dataset can't be opened. */
 #define DATASET_FLAGS_INCOMPAT_SHIFT 32
+#define DATASET_SNAPSHOT ((uint64_t)1 << 32) /* a snapshot; the fields from ref_sectors on count, and parent is 0 */
 #define DATASET_MAGIC 0x5345534154474131ull
 #define DATASET_BLOCK_BYTES 16384u
 #define DATASET_PROPS_OFF 0x1000u
@@ -317,20 +325,30 @@ struct dataset_phys {
 	struct le64 create_txg;     /* 0x020 */
 	struct le64 create_time;    /* 0x028 seconds since 1970 */
 	struct le64 flags;          /* 0x030 */
-	struct le64 prev_snap;      /* 0x038 MOS object of the newest snapshot; 0 = none */
-	struct le64 prev_snap_txg;  /* 0x040 */
-	struct le64 next_snap;      /* 0x048 of a snapshot: the next newer one or its head */
+	struct le64 prev_snap;      /* 0x038 MOS object of the snapshot before (of a clone without any: its origin); 0 = none */
+	struct le64 prev_snap_txg;  /* 0x040 its create_txg */
+	struct le64 next_snap;      /* 0x048 zero */
 	struct le64 origin;         /* 0x050 of a clone: the snapshot it came from */
 	struct le64 deadmap;        /* 0x058 OBJ_DEADMAP object */
-	struct le64 used_sectors;   /* 0x060 own */
-	struct le64 unique_sectors; /* 0x068 */
+	struct le64 used_sectors;   /* 0x060 below its root and born after its origin, the root block excluded; not of a snapshot */
+	struct le64 unique_sectors; /* 0x068 zero */
 	struct le64 quota;          /* 0x070 bytes; 0 = none */
 	struct le64 refquota;       /* 0x078 */
 	struct le64 reservation;    /* 0x080 */
 	struct le64 refreservation; /* 0x088 */
 	struct le64 pending;        /* 0x090 MOS object with log records that can't replay now; 0 = none */
 	struct le64 props_bytes;    /* 0x098 length of the property list at DATASET_PROPS_OFF */
-	uint8_t spare[0x200 - 0xa0]; /* 0x0a0 zero */
+	struct le64 ref_sectors;    /* 0x0a0 everything below its root, the root block included */
+	struct le64 data_bytes;     /* 0x0a8 as in its objset root */
+	struct le64 object_count;   /* 0x0b0 as in its objset root */
+	struct le64 dead_sectors;   /* 0x0b8 of the blocks in its deadlists */
+	struct le64 dead_young;     /* 0x0c0 of these, born after the origin of its chain */
+	struct le64 deadmap_count;  /* 0x0c8 entries of the deadmap */
+	struct le64 recent;         /* 0x0d0 OBJ_DEADLIST, not sorted by birth; 0 = none */
+	struct le64 recent_count;   /* 0x0d8 bps in it */
+	struct le64 recent_sectors; /* 0x0e0 part of dead_sectors */
+	struct le64 recent_young;   /* 0x0e8 part of dead_young */
+	uint8_t spare[0x200 - 0xf0]; /* 0x0f0 zero */
 	struct bp root;             /* 0x200 objset root */
 	uint8_t spare2[0x300 - 0x280]; /* 0x280 zero */
 	uint8_t name[256];          /* 0x300 last component, NUL-terminated */
@@ -340,9 +358,10 @@ STATIC_ASSERT(sizeof(struct dataset_phys) == 4096);
 STATIC_ASSERT(offsetof(struct dataset_phys, root) == 0x200);
 /* Property list: key NUL value NUL, repeated; keys sorted, each once. */
 
-/* ---- deadlists: blocks a dataset no longer uses but a snapshot may; see README ---- */
-struct deadmap_entry {           /* OBJ_DEADMAP: sorted array, one per snapshot that has such blocks */
-	struct le64 snap_txg;    /* 0x00 blocks born after the snapshot before this one and up to it */
+/* ---- deadlists: blocks that the snapshot before refers to and this one (or the head) doesn't; see README ---- */
+#define DEADLIST_BLOCK_BYTES 16384u
+struct deadmap_entry {           /* OBJ_DEADMAP: array, sorted by snap_txg; several may be equal */
+	struct le64 snap_txg;    /* 0x00 key: when sorted, the oldest snapshot of the chain that is not older than the blocks */
 	struct le64 list;        /* 0x08 OBJ_DEADLIST object */
 	struct le64 count;       /* 0x10 bps in it */
 	struct le64 sectors;     /* 0x18 set sectors they take */

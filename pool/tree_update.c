@@ -361,7 +361,7 @@ note_cut(const struct update *u, const struct tree *t)
 {
 	uint64_t left = bp_is_hole(&t->root) ? 0 : le64_get(t->root.fill);
 
-	if (u->cut_fill > 0 && u->o->unshared) {
+	if (u->cut_fill > 0 && u->o->unshared && !u->o->ds->is_mos) {
 		figures_cut(u->o->ds, (uint64_t)((double)t->used_sectors * (double)u->cut_fill /
 						 (double)(u->cut_fill + left)));
 	}
@@ -396,7 +396,7 @@ tree_update(const struct tree_owner *o, struct tree *t, const struct tree_leaf *
 	if (err == 0) {
 		root_replace(&u, &kids, t);
 		t->used_sectors = t->used_sectors + u.added - u.freed;
-		atomic_fetch_add(&o->ds->used_sectors, u.added);
+		ds_count_added(o->ds, u.added);
 		note_cut(&u, t);
 	}
 	for (uint8_t i = 0; i < OBJECT_LEVELS_MAX; i++) {

@@ -119,7 +119,7 @@ tx_may_begin(struct pool_ds *ds)
 {
 	struct pool *p = ds->p;
 
-	if (p->readonly) {
+	if (p->readonly || pool_ds_is_snap(ds)) {
 		return -EROFS;
 	}
 	if (atomic_load_explicit(&p->suspended, memory_order_relaxed) ||
@@ -127,6 +127,34 @@ tx_may_begin(struct pool_ds *ds)
 		return pool_suspended_error(p);
 	}
 	return atomic_load(&ds->destroyed) ? -ESTALE : 0;
+}
+
+/* What has just been made or rolled back may still be taken back with its txg. */
+static int
+tx_wait_accept(struct pool_ds *ds)
+{
+	struct pool *p = ds->p;
+	uint64_t txg;
+
+	while ((txg = atomic_load_explicit(&ds->accept_txg, memory_order_relaxed)) != 0) {
+		int err = 0;
+
+		if (txg == UINT64_MAX) {
+			fiber_sleep(NSEC_PER_MSEC); /* it isn't known yet */
+			err = atomic_load(&p->suspended) || atomic_load(&p->closing)
+				  ? -ERR_SUSPENDED
+				  : 0;
+		} else {
+			err = txg_wait(p->txgs, txg);
+		}
+		if (err != 0) {
+			return err;
+		}
+		if (txg != UINT64_MAX) {
+			atomic_store(&ds->accept_txg, 0);
+		}
+	}
+	return 0;
 }
 
 static int
@@ -137,6 +165,7 @@ tx_begin_level(struct pool_ds *ds, const struct pool_need *need, unsigned level,
 	struct pool_tx *tx;
 	int err = tx_may_begin(ds);
 
+	err = err != 0 ? err : tx_wait_accept(ds);
 	if (err != 0) {
 		return err;
 	}

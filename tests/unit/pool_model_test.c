@@ -824,7 +824,7 @@ test_lives_real(void)
 }
 
 #ifdef AGATE_DEBUG
-#define BUG_SEEDS 8u
+#define BUG_SEEDS 24u
 
 static const char *bug_name;
 static uint64_t bug_seed;

@@ -1,0 +1,320 @@
+/*
+ * pool_snap_model.h - what pool_snap_model_test.c knows of datasets and snapshots, and how it compares
+ * that with the pool.
+ */
+#ifndef AGATE_TESTS_POOL_SNAP_MODEL_H
+#define AGATE_TESTS_POOL_SNAP_MODEL_H
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "pool/dataset.h"
+#include "tests/unit/pool_rig.h"
+
+#define DRIVE_BYTES (160 * MIB)
+#define OBJS 5u
+#define HEADS 5u
+#define SNAPS 40u
+#define SEG_BYTES (80u * 1024)
+#define FAR ((uint64_t)300 << 20)
+#define HISTORY 4096u
+
+/* What an object is, for comparing. */
+struct ostate {
+	uint64_t number, generation; /* 0: doesn't exist */
+	uint64_t hash;
+};
+
+struct entry {
+	uint64_t txg;
+	struct ostate o[OBJS];
+};
+
+struct bytes {
+	uint64_t bonus;
+	uint32_t inline_len;
+	uint8_t inl[OBJECT_INLINE_MAX];
+	uint8_t seg[2][SEG_BYTES];
+};
+
+struct head {
+	bool exists, busy;
+	char path[64];
+	uint64_t guid, incarnation;
+	struct ostate now[OBJS];
+	struct bytes b[OBJS];
+	struct entry history[HISTORY];
+	uint32_t count;
+};
+
+struct msnap {
+	bool exists;
+	uint64_t guid;
+	uint32_t holds;
+	struct ostate o[OBJS];
+};
+
+enum admin_kind {
+	ADM_NONE,
+	ADM_CREATE,
+	ADM_DESTROY,
+	ADM_CLONE,
+	ADM_PROMOTE,
+	ADM_ROLLBACK,
+	ADM_GONE
+};
+struct admin {
+	enum admin_kind kind;
+	bool running;
+	uint32_t head;                /* clone: where to; rollback, promote, gone: whom */
+	uint32_t kept;                /* rollback: where to; HEADS: nowhere */
+	uint32_t snap;                /* clone, rollback */
+	uint32_t heads[HEADS], count; /* create: of whom */
+	uint32_t snaps[8];            /* destroy */
+	char name[16];                /* create */
+	bool started;
+};
+
+static struct pool_rig rig;
+static struct head heads[HEADS];
+static struct msnap snaps[SNAPS];
+static struct admin adm;
+static struct pool *pool;
+static uint64_t rng;
+static bool created;
+static uint32_t steps_left, name_count;
+static uint64_t life, ops, compared, checks, made, destroyed, cloned, promoted, rolled, cuts;
+
+static uint64_t
+rnd(uint64_t below)
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return rng % below;
+}
+
+static void
+pattern(uint8_t *out, uint32_t len, uint64_t seed)
+{
+	uint64_t x = seed | 1;
+
+	for (uint32_t i = 0; i < len; i++) {
+		if (seed % 3 != 0 || i % 8 == 0) { /* a third of it compresses */
+			x = x * 6364136223846793005ull + 1442695040888963407ull;
+		}
+		out[i] = (uint8_t)(x >> 56);
+	}
+}
+
+static uint64_t
+bytes_hash(const struct bytes *b)
+{
+	uint64_t h = XXH3_64bits_withSeed(&b->bonus, sizeof(b->bonus), 7);
+
+	h = XXH3_64bits_withSeed(b->inl, b->inline_len, h + b->inline_len);
+	return XXH3_64bits_withSeed(b->seg, sizeof(b->seg), h);
+}
+
+/* ---- the model's past ---- */
+
+static void
+history_push(struct head *h, uint64_t txg)
+{
+	struct entry *e;
+
+	if (h->count > 0 && h->history[h->count - 1].txg == txg) {
+		h->count--; /* only the last of a txg can be seen */
+	}
+	ASSERT(h->count < HISTORY);
+	e = &h->history[h->count++];
+	e->txg = txg;
+	memcpy(e->o, h->now, sizeof(e->o));
+}
+
+static const struct ostate *
+history_at(const struct head *h, uint64_t txg)
+{
+	for (uint32_t i = h->count; i > 0; i--) {
+		if (h->history[i - 1].txg <= txg) {
+			return h->history[i - 1].o;
+		}
+	}
+	ASSERT(!"no state so old");
+	return NULL;
+}
+
+static void
+history_begin(struct head *h)
+{
+	h->count = 0;
+	history_push(h, 0);
+}
+
+/* ---- reading ---- */
+
+static void
+read_range(struct pool_obj *o, uint64_t off, uint8_t *out, uint32_t len)
+{
+	struct pool_slice *s = mem_zalloc_array(POOL_READ_SLICES_MAX, sizeof(*s));
+	uint32_t count;
+	int err;
+
+	ASSERT(s != NULL);
+	err = pool_read(o, off, len, s, POOL_READ_SLICES_MAX, &count);
+	ASSERT(err == 0);
+	for (uint32_t i = 0; i < count; i++) {
+		if (s[i].buf != NULL) {
+			memcpy(out, s[i].buf->data + s[i].off_bytes, s[i].len_bytes);
+		} else {
+			memset(out, 0, s[i].len_bytes);
+		}
+		out += s[i].len_bytes;
+		iobuf_unref(s[i].buf);
+		len -= s[i].len_bytes;
+	}
+	ASSERT(len == 0);
+	mem_free(s);
+}
+
+/* false: it isn't there. */
+static bool
+read_bytes(struct pool_ds *ds, const struct ostate *want, struct bytes *out)
+{
+	struct pool_obj *o;
+	int err = pool_obj_hold(ds, want->number, want->generation, &o);
+
+	memset(out, 0, sizeof(*out));
+	if (err == -ENOENT || err == -ESTALE) {
+		return false;
+	}
+	ASSERT(err == 0);
+	memcpy(&out->bonus, pool_obj_bonus(o), sizeof(out->bonus));
+	if (pool_obj_inline_get(o, out->inl, sizeof(out->inl), &out->inline_len) != 0) {
+		out->inline_len = 0;
+	}
+	read_range(o, 0, out->seg[0], SEG_BYTES);
+	read_range(o, FAR, out->seg[1], SEG_BYTES);
+	pool_obj_release(o);
+	return true;
+}
+
+/* Is object k of ds as the model says? Its bytes go to out. */
+static bool
+object_matches(struct pool_ds *ds, const struct ostate *want, struct bytes *out)
+{
+	compared++;
+	if (want->number == 0) {
+		memset(out, 0, sizeof(*out));
+		return true;
+	}
+	return read_bytes(ds, want, out) && bytes_hash(out) == want->hash;
+}
+
+static struct pool_ds *
+head_open(const struct head *h)
+{
+	struct pool_ds *ds;
+	int err = pool_ds_open(pool, h->path, &ds);
+
+	ASSERT(err == 0);
+	return ds;
+}
+
+/* All or one of the objects of a snapshot; the bytes to b (OBJS of them), if wanted. */
+static void
+snap_compare(const struct msnap *s, uint32_t only, struct bytes *b)
+{
+	struct bytes *scratch =
+	    malloc(sizeof(*scratch)); /* plain: a cut leaks it, to the test only */
+	struct pool_ds *ds;
+	int err = pool_snap_open_guid(pool, 0, s->guid, &ds);
+
+	ASSERT(err == 0 && scratch != NULL);
+	for (uint32_t k = 0; k < OBJS; k++) {
+		bool ok;
+
+		if (only < OBJS && k != only) {
+			continue;
+		}
+		ok = object_matches(ds, &s->o[k], b != NULL ? &b[k] : scratch);
+		if (!ok) {
+			fprintf(stderr, "life %llu snapshot %llx object %u number %llu differs\n",
+			    (unsigned long long)life, (unsigned long long)s->guid, k,
+			    (unsigned long long)s->o[k].number);
+		}
+		ASSERT(ok);
+	}
+	pool_ds_close(ds);
+	free(scratch);
+}
+
+static void
+problem(void *arg UNUSED, const char *what)
+{
+	fprintf(stderr, "check: %s\n", what);
+}
+
+static void
+check(void)
+{
+	uint64_t problems = 0;
+	int err = pool_check(pool, problem, NULL, &problems);
+
+	ASSERT(err == 0);
+	ASSERT(problems == 0);
+	checks++;
+}
+
+static int
+count_snap(void *arg, const struct pool_snap_info *i)
+{
+	for (uint32_t k = 0; k < SNAPS; k++) {
+		if (snaps[k].exists && snaps[k].guid == i->guid) {
+			ASSERT(snaps[k].holds == i->holds);
+			(*(uint32_t *)arg)++;
+			return 0;
+		}
+	}
+	ASSERT(!"a snapshot that isn't in the model");
+	return 0;
+}
+
+/* Exactly the snapshots of the model are there; everything is as it says. No operation is running.
+ */
+static void
+compare_all(void)
+{
+	uint32_t count = 0, want = 0;
+
+	for (uint32_t i = 0; i < HEADS; i++) {
+		if (heads[i].exists) {
+			int err = pool_snap_each(pool, heads[i].path, 0, count_snap, &count);
+
+			ASSERT(err == 0);
+		}
+	}
+	for (uint32_t i = 0; i < SNAPS; i++) {
+		if (snaps[i].exists) {
+			want++;
+			snap_compare(&snaps[i], OBJS, NULL);
+		}
+	}
+	ASSERT(count == want);
+	for (uint32_t i = 0; i < HEADS; i++) {
+		struct pool_ds *ds = heads[i].exists ? head_open(&heads[i]) : NULL;
+
+		for (uint32_t k = 0; k < OBJS && ds != NULL; k++) {
+			struct bytes *b = malloc(sizeof(*b));
+			bool ok = object_matches(ds, &heads[i].now[k], b);
+
+			ASSERT(ok);
+			free(b);
+		}
+		if (ds != NULL) {
+			pool_ds_close(ds);
+		}
+	}
+}
+
+#endif
