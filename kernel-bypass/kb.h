@@ -82,6 +82,9 @@ int kb_read(struct kb_drive *d, uint64_t off_bytes, struct iobuf *buf, uint32_t 
 int kb_write(struct kb_drive *d, uint64_t off_bytes, struct iobuf *buf, uint32_t len_bytes, uint32_t flags) WARN_UNUSED MAY_PARK;
 int kb_flush(struct kb_drive *d) WARN_UNUSED MAY_PARK;
 int kb_discard(struct kb_drive *d, uint64_t off_bytes, uint64_t len_bytes) WARN_UNUSED MAY_PARK;
+/* Asks that there be room for the range, so that the first write there is like any other: an image file in memory gets its
+ * pages, as far as that leaves others most of what its file system has. A hint; does nothing where a drive has all its room. */
+void kb_reserve(struct kb_drive *d, uint64_t off_bytes, uint64_t len_bytes) MAY_PARK;
 
 /*
  * kb_open - open a block device or an image file, by its kind. path is kept for people and for the

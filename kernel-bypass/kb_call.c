@@ -53,6 +53,14 @@ kb_discard(struct kb_drive *d, uint64_t off_bytes, uint64_t len_bytes)
 }
 
 void
+kb_reserve(struct kb_drive *d, uint64_t off_bytes, uint64_t len_bytes)
+{
+	if (d->ops->reserve != NULL) {
+		d->ops->reserve(d, off_bytes, len_bytes);
+	}
+}
+
+void
 kb_get_info(const struct kb_drive *d, struct kb_info *out)
 {
 	*out = d->info;

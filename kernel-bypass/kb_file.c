@@ -10,8 +10,8 @@
  * threads. The file is opened with O_DIRECT where the file system can, so that data is not cached
  * twice. A flush is fdatasync, FUA is RWF_DSYNC.
  *
- * An image that was deleted, renamed or made shorter is a drive that was pulled out: it is gone from then
- * on. Nothing tells, so every FILE_LOOK_NS one of the I/Os looks.
+ * An image that was deleted, renamed or made shorter is a drive that was pulled out: it is gone
+ * from then on. Nothing tells, so every FILE_LOOK_NS one of the I/Os looks.
  *
  * Discard is a punched hole in both kinds, made by a worker in small steps: a step holds the file's
  * lock in the kernel, and writes of the reactor would wait for it.
@@ -137,8 +137,9 @@ file_is_pulled(struct kb_file *f)
 	    (st.st_nlink == 0 || (uint64_t)st.st_size < f->drive.info.size_bytes)) {
 		return true;
 	}
-	return stat(f->drive.info.path, &named) != 0 ? errno == ENOENT
-						     : named.st_ino != st.st_ino || named.st_dev != st.st_dev;
+	return stat(f->drive.info.path, &named) != 0
+		   ? errno == ENOENT
+		   : named.st_ino != st.st_ino || named.st_dev != st.st_dev;
 }
 
 /* The status of an I/O, unless the drive turns out to have been pulled meanwhile. */
@@ -190,6 +191,27 @@ file_run(struct kb_drive *d, const struct kb_io *io)
 	}
 	return file_status(f, file_move(f->fd, io->op, iov, (int)io->seg_count, io->off_bytes,
 				  (io->flags & KB_FUA) != 0 ? RWF_DSYNC : 0));
+}
+
+struct file_range {
+	struct kb_file *f;
+	uint64_t off_bytes, len_bytes;
+};
+
+static void
+file_reserve_blocking(void *arg)
+{
+	struct file_range *r = arg;
+
+	kb_file_map_reserve(&r->f->map, r->f->fd, r->off_bytes, r->len_bytes);
+}
+
+static void
+file_reserve(struct kb_drive *d, uint64_t off_bytes, uint64_t len_bytes)
+{
+	struct file_range r = {file_of(d), off_bytes, len_bytes};
+
+	offload(file_reserve_blocking, &r);
 }
 
 /* ---- on a disk ---- */
@@ -251,6 +273,7 @@ static const struct kb_ops file_memory_ops = {
     .lane_bytes = sizeof(struct kb_file_lane),
     .req_bytes = sizeof(struct kb_worker_req),
     .run = file_run,
+    .reserve = file_reserve,
     .start = file_start,
     .cancel = file_cancel,
     .lane_stop = file_lane_stop,

@@ -20,6 +20,8 @@ void kb_file_map_close(struct kb_file_map *m);
 /* True when the range may be read or written through base; a write gets the memory it needs. */
 bool kb_file_map_ready(
     struct kb_file_map *m, enum kb_op op, uint64_t off_bytes, uint64_t len_bytes);
+/* Gets memory for the range, unless that is too much of what the file system of fd has left. Blocks. */
+void kb_file_map_reserve(struct kb_file_map *m, int fd, uint64_t off_bytes, uint64_t len_bytes);
 /* The range, of whole granules, is about to become a hole. */
 void kb_file_map_forget(struct kb_file_map *m, uint64_t off_bytes, uint64_t len_bytes);
 

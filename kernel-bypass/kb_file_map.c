@@ -19,6 +19,7 @@
  */
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include "kernel-bypass/kb_file_int.h"
 
@@ -28,6 +29,7 @@
 
 #define BITS_PER_WORD 64u
 #define MAPS_MAX 1024u
+#define RESERVE_PART 8u /* sparse images share a file system: one asks for so much of the rest */
 
 static struct kb_file_map *_Atomic maps[MAPS_MAX];
 
@@ -193,6 +195,23 @@ kb_file_map_ready(struct kb_file_map *m, enum kb_op op, uint64_t off_bytes, uint
 		}
 	}
 	return true;
+}
+
+void
+kb_file_map_reserve(struct kb_file_map *m, int fd, uint64_t off_bytes, uint64_t len_bytes)
+{
+	uint64_t last = (off_bytes + len_bytes - 1) / KB_FILE_GRANULE;
+	struct statvfs fs;
+
+	if (m->base == NULL || len_bytes == 0 || fstatvfs(fd, &fs) != 0 ||
+	    len_bytes > fs.f_bavail * fs.f_frsize / RESERVE_PART) {
+		return;
+	}
+	for (uint64_t g = off_bytes / KB_FILE_GRANULE; g <= last; g++) {
+		if (!bit_is_set(m, g) && !granule_fetch(m, g)) {
+			return;
+		}
+	}
 }
 
 void

@@ -64,13 +64,15 @@ struct kb_lane {
 	struct kb_lane_counters count; /* [a] */
 };
 
-/* How a backend does things. All but run, closing and destroy are called on the lane's reactor. */
+/* How a backend does things. All but run, reserve, closing and destroy are called on the lane's reactor. */
 struct kb_ops {
 	size_t drive_bytes; /* of the backend's drive; struct kb_drive is its first member */
 	size_t lane_bytes;  /* of the backend's lane; struct kb_lane is its first member */
 	size_t req_bytes;   /* of the backend's request; struct kb_req is its first member */
 	/* NULL, or read, write or flush now, without parking; returns the status. Any reactor. */
 	int (*run)(struct kb_drive *d, const struct kb_io *io);
+	/* NULL, or kb_reserve; on the caller's fiber. */
+	void (*reserve)(struct kb_drive *d, uint64_t off_bytes, uint64_t len_bytes);
 	/* Begin; ends in kb_req_complete, now or later. Must not park. */
 	void (*start)(struct kb_req *req);
 	/* NULL, or take back what has not been handed to the drive yet: true when it is ours again.

@@ -152,6 +152,7 @@ pool_create(const struct pool_create_spec *spec, struct pool **out, char *out_wh
 		err = vdev_open_groups(&p->v, false);
 	}
 	if (err == 0) {
+		vdev_log_reserve(&p->v);
 		err = vdev_write_labels(&p->v, 1);
 	}
 	if (err == 0) {

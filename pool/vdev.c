@@ -530,6 +530,21 @@ vdev_log_ring_bytes(const struct vdevs *v, bool in_pool)
 	return in_pool ? v->ring_bytes : v->log_bytes;
 }
 
+void
+vdev_log_reserve(struct vdevs *v)
+{
+	struct ilog_config cfg = {0};
+
+	if (!drive_sides(v, &cfg)) {
+		return;
+	}
+	for (uint32_t i = 0; i < cfg.side_count; i++) {
+		if (cfg.sides[i].drive != NULL) {
+			kb_reserve(cfg.sides[i].drive, cfg.sides[i].off_bytes, v->log_bytes);
+		}
+	}
+}
+
 bool
 vdev_log_rejoin(struct vdevs *v)
 {

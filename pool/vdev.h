@@ -126,6 +126,8 @@ void vdev_count_report(struct vdevs *v, uint32_t set_index, const struct raidz_r
 
 /* ilog_config of the log drives' ring (in_pool false) or of the in-pool ring (parity + 1 drives of set 0). -ENODEV: no side is usable. */
 int vdev_log_config(struct vdevs *v, bool in_pool, uint64_t epoch, struct ilog_config *out) WARN_UNUSED;
+/* Room for the ring on the log drives, before anybody waits for it. */
+void vdev_log_reserve(struct vdevs *v) MAY_PARK;
 /* For a new epoch of the log, when no root needs the old one any more: log drives that are there again count as up to date, and columns that
  * were out and have been resilvered as sides of the in-pool ring. True when something changed: the labels are to be written. */
 bool vdev_log_rejoin(struct vdevs *v);

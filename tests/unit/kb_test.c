@@ -472,24 +472,71 @@ full_main(void *arg)
 	iobuf_unref(b);
 }
 
+/* An image of FULL_IMAGE_BYTES on a file system of its own in memory, of so many bytes. */
 static void
-test_memory_full(void)
+run_on_small(const char *size, fiber_fn *fn, void *arg, char *path, size_t path_len)
 {
 	char dir[96];
-	char path[128];
-	struct full f = {.path = path};
 
 	snprintf(dir, sizeof(dir), "%s/full", work_dir);
 	CU_ASSERT_FATAL(mkdir(dir, 0700) == 0);
-	if (mount("none", dir, "tmpfs", 0, "size=2m") != 0) {
+	if (mount("none", dir, "tmpfs", 0, size) != 0) {
 		printf("(no mount: skipped) ");
 		rmdir(dir);
 		return;
 	}
-	make_image(path, sizeof(path), dir, "f.img", FULL_IMAGE_BYTES);
-	run_real(full_main, &f);
+	make_image(path, path_len, dir, "f.img", FULL_IMAGE_BYTES);
+	run_real(fn, arg);
 	CU_ASSERT(umount(dir) == 0);
 	rmdir(dir);
+}
+
+static void
+test_memory_full(void)
+{
+	char path[128];
+	struct full f = {.path = path};
+
+	run_on_small("size=2m", full_main, &f, path, sizeof(path));
+}
+
+static uint64_t
+allocated_bytes(const char *path)
+{
+	struct stat st;
+
+	CU_ASSERT_FATAL(stat(path, &st) == 0);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+static void
+reserve_main(void *arg)
+{
+	const char *path = arg;
+	struct kb_drive *d = NULL;
+	struct iobuf *b;
+
+	CU_ASSERT_FATAL(iobuf_alloc(PAGE, ARENA_SYNC, &b) == 0);
+	CU_ASSERT_FATAL(kb_open(path, -1, true, &d) == 0);
+	memset(b->data, 5, PAGE);
+	CU_ASSERT(kb_write(d, MIB, b, PAGE, 0) == 0);
+	kb_reserve(d, MIB, MIB);
+	CU_ASSERT_EQUAL(allocated_bytes(path), MIB);
+	kb_reserve(d, 4 * MIB, 3 * MIB); /* too much of what is left */
+	CU_ASSERT_EQUAL(allocated_bytes(path), MIB);
+	memset(b->data, 0, PAGE);
+	CU_ASSERT(kb_read(d, MIB, b, PAGE) == 0 && b->data[9] == 5);
+	CU_ASSERT(kb_read(d, 2 * MIB - PAGE, b, PAGE) == 0 && b->data[9] == 0);
+	kb_close(d);
+	iobuf_unref(b);
+}
+
+static void
+test_memory_reserve(void)
+{
+	char path[128];
+
+	run_on_small("size=16m", reserve_main, path, path, sizeof(path));
 }
 
 /* ---- discovery ---- */
@@ -581,6 +628,7 @@ main(int argc, char **argv)
 	    {"block_device", test_block_device},
 	    {"pulled", test_pulled},
 	    {"memory_full", test_memory_full},
+	    {"memory_reserve", test_memory_reserve},
 	    {"scan", test_scan},
 	};
 
