@@ -47,6 +47,7 @@ int net_connect(const char *host, uint16_t port, uint64_t deadline_ns, struct ne
 int net_connect_unix(const char *path, struct net_conn **out) WARN_UNUSED MAY_PARK;
 /* A new connection is bound to no reactor until its first use; the reactor that uses it first keeps it. */
 void net_peer(const struct net_conn *c, struct net_addr *out);
+void net_local(const struct net_conn *c, struct net_addr *out); /* our end; all zero when it can't be told */
 int net_peer_cred(const struct net_conn *c, uint32_t *out_uid, uint32_t *out_gid, int32_t *out_pid) WARN_UNUSED; /* unix only */
 
 /* Bytes read (1..len), 0 at end of stream, -EAGAIN (try), -ETIMEDOUT, -ECONNRESET, -ECANCELED after shutdown. */
@@ -70,6 +71,8 @@ int64_t net_udp_recv(struct net_udp *u, void *buf, uint32_t len, struct net_addr
 /* From any reactor. Sent by the receiving fiber to where the last datagram came from, it leaves from
  * the address that one was sent to. len; -EAGAIN when the socket is full; -EMSGSIZE and other errno of sendto(2). */
 int64_t net_udp_send(struct net_udp *u, const void *buf, uint32_t len, const struct net_addr *to) WARN_UNUSED;
+/* By the receiving fiber: the address that the last datagram was sent to, when it is known. */
+bool net_udp_last_local(const struct net_udp *u, struct net_addr *out);
 void net_udp_addr(const struct net_udp *u, struct net_addr *out);
 /* From any reactor. A waiting or later recv returns -ECANCELED; u stays valid for that until the runtime ends. */
 void net_udp_close(struct net_udp *u);

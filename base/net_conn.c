@@ -173,6 +173,12 @@ net_peer(const struct net_conn *c, struct net_addr *out)
 	*out = c->peer;
 }
 
+void
+net_local(const struct net_conn *c, struct net_addr *out)
+{
+	*out = c->local;
+}
+
 int
 net_peer_cred(const struct net_conn *c, uint32_t *out_uid, uint32_t *out_gid, int32_t *out_pid)
 {
@@ -464,6 +470,16 @@ udp_reply_from(const struct net_udp *u, const struct net_addr *to)
 		     to->port == last->port && to->scope == last->scope;
 
 	return reply ? &u->last_local : NULL;
+}
+
+bool
+net_udp_last_local(const struct net_udp *u, struct net_addr *out)
+{
+	if (u->local_known) {
+		*out = u->last_local;
+		out->port = u->addr.port;
+	}
+	return u->local_known;
 }
 
 int64_t

@@ -180,6 +180,7 @@ int
 net_fd_conn(int fd, bool unix_domain, const struct net_addr *peer, struct net_conn **out)
 {
 	struct fd_conn *f = mem_zalloc(sizeof(*f));
+	int family;
 
 	if (f == NULL) {
 		close(fd);
@@ -188,6 +189,9 @@ net_fd_conn(int fd, bool unix_domain, const struct net_addr *peer, struct net_co
 	net_conn_init(&f->conn, &fd_conn_ops);
 	f->conn.peer = *peer;
 	f->unix_domain = unix_domain;
+	if (net_fd_local(fd, &family, &f->conn.local) != 0) {
+		f->conn.local = (struct net_addr){0}; /* only told to others, never relied on */
+	}
 	f->sock.watch.fd = fd;
 	*out = &f->conn;
 	return 0;

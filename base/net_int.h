@@ -53,7 +53,7 @@ struct net_conn_ops {
 
 struct net_conn {
 	const struct net_conn_ops *ops; /* [c] */
-	struct net_addr peer;           /* [c] */
+	struct net_addr peer, local;    /* [c] */
 	atomic_int reactor;             /* owner, or NET_UNBOUND before the first use */
 	atomic_bool shut;
 	atomic_uint shutters; /* inside net_conn_shutdown now */

@@ -423,6 +423,8 @@ sim_conn_pair(const struct sim_net *n, const struct sim_pair *p, struct net_conn
 	}
 	near->other = far;
 	far->other = near;
+	near->conn.local = p->far_peer;
+	far->conn.local = p->near_peer;
 	*out_near = &near->conn;
 	*out_far = &far->conn;
 	return 0;

@@ -209,6 +209,12 @@ conn_pin(struct request *r, uint32_t bytes)
 	}
 }
 
+void
+conn_local(const struct conn *c, struct net_addr *out)
+{
+	net_local(c->net, out);
+}
+
 /* How many requests one connection may have running: its share of what there is room for, so that
  * one client with many connections leaves room for others. */
 static uint32_t

@@ -51,9 +51,10 @@ nfsd_tcp_port(const struct listener *l)
 	return addr.port;
 }
 
-/* Opens one port for programs; datagrams as well when udp. */
+/* Opens one port for programs; datagrams as well when out_udp. */
 static int
-nfsd_open_port(struct nfsd *n, uint16_t port, unsigned programs, bool udp, uint16_t *out_port)
+nfsd_open_port(
+    struct nfsd *n, uint16_t port, unsigned programs, uint16_t *out_port, uint16_t *out_udp)
 {
 	struct listener *l = &n->listeners[n->listener_count];
 	*l = (struct listener){.n = n, .programs = programs};
@@ -62,12 +63,13 @@ nfsd_open_port(struct nfsd *n, uint16_t port, unsigned programs, bool udp, uint1
 		return err;
 	}
 	*out_port = nfsd_tcp_port(l);
-	if (udp) {
+	if (out_udp != NULL) {
 		err = net_udp_open(n->cfg.host, *out_port, &l->udp);
 		if (err != 0) {
 			log_warn("udp-port-not-served port=%u reason=%s", *out_port, err_str(err));
 			l->udp = NULL;
 		}
+		*out_udp = err == 0 ? *out_port : 0;
 	}
 	n->listener_count++;
 	return 0;
@@ -77,21 +79,23 @@ static int
 nfsd_open_ports(struct nfsd *n)
 {
 	bool one = n->cfg.mount_port == n->cfg.nfs_port && n->cfg.nfs_port != 0;
-	int err = nfsd_open_port(
-	    n, n->cfg.nfs_port, one ? SERVE_NFS | SERVE_MOUNT : SERVE_NFS, one, &n->nfs_port);
+	int err = nfsd_open_port(n, n->cfg.nfs_port, one ? SERVE_NFS | SERVE_MOUNT : SERVE_NFS,
+	    &n->nfs_port, one ? &n->mount_udp : NULL);
 	if (err != 0) {
 		return err;
 	}
 	if (one) {
 		n->mount_port = n->nfs_port;
 	} else {
-		err = nfsd_open_port(n, n->cfg.mount_port, SERVE_MOUNT, true, &n->mount_port);
+		err = nfsd_open_port(
+		    n, n->cfg.mount_port, SERVE_MOUNT, &n->mount_port, &n->mount_udp);
 		if (err != 0) {
 			return err;
 		}
 	}
 	if (n->cfg.portmap) {
-		err = nfsd_open_port(n, n->cfg.portmap_port, SERVE_PORTMAP, true, &n->portmap_port);
+		err = nfsd_open_port(
+		    n, n->cfg.portmap_port, SERVE_PORTMAP, &n->portmap_port, &n->portmap_udp);
 		if (err != 0) {
 			log_warn("portmap-not-served port=%u reason=%s", n->cfg.portmap_port,
 			    err_str(err));

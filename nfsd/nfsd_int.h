@@ -49,6 +49,7 @@ struct nfsd {
 	struct listener listeners[NFSD_LISTENERS];   /* [c] */
 	unsigned listener_count;                     /* [c] */
 	uint16_t nfs_port, mount_port, portmap_port; /* [c] 0 = not served */
+	uint16_t mount_udp, portmap_udp;             /* [c] the same for datagrams */
 	struct waitgroup fibers;                     /* acceptors, datagram servers, the sweeper */
 	atomic_bool stopping;
 	struct drc *drc;
@@ -60,8 +61,8 @@ struct nfsd {
 	uint32_t peer_conns[CONN_PEERS]; /* [s] conns_guard; by a hash of the address */
 	uint32_t requests_max; /* [c] requests that half of the send budget has room for */
 
-	struct mutex config_lock; /* RANK_NFSD_EXPORTS: pools and publishing */
-	struct list pools;        /* under config_lock */
+	struct mutex config_lock;   /* RANK_NFSD_EXPORTS: pools and publishing */
+	struct list pools;          /* under config_lock */
 	atomic_uint pools_changing; /* see nfsd_pools_changing */
 	struct spin table_guard;
 	struct export_table *table;    /* [s] table_guard */
@@ -82,7 +83,8 @@ struct nfsd {
 struct request {
 	struct list link; /* conn->outq */
 	struct nfsd *n;
-	struct conn *conn; /* NULL: datagram */
+	struct conn *conn;         /* NULL: datagram */
+	const struct net_udp *udp; /* of a datagram */
 	struct net_addr peer;
 	unsigned programs;  /* SERVE_* of the port it came in by */
 	struct iobuf *self; /* this buffer */
@@ -125,6 +127,8 @@ void conn_relieve(struct nfsd *n); /* closes what keeps receive buffers from oth
 /* Waits until the connection may lend so many bytes more to its socket: replies of its own must be
  * sent first. A client that doesn't read pins no more than CONN_PIN_MAX. bytes <= NFSD_WTMAX. */
 void conn_pin(struct request *r, uint32_t bytes) MAY_PARK;
+/* The address of ours that the call came to. */
+void conn_local(const struct conn *c, struct net_addr *out);
 
 /* The programs; each writes its result behind the header in r->out, or sets r->accept. */
 void nfs3_run(struct request *r) MAY_PARK;

@@ -14,6 +14,7 @@ udp_answer(struct listener *l, struct iobuf *buf, uint32_t len, const struct net
 		return;
 	}
 	r->peer = *from;
+	r->udp = l->udp;
 	r->programs = l->programs & ~(unsigned)SERVE_NFS;
 	if (request_run(r)) {
 		uint8_t *start = r->head + 4; /* no record mark in a datagram */

@@ -78,7 +78,19 @@ b15_portmapper(struct nfs_rig *r)
 	/* rpcbind v3 GETADDR of ("tcp"): a universal address; of what isn't served: "" */
 	const uint32_t addr[] = {100003, 3, 3, 0x74637000, 0, 0};
 	ASSERT(pmap(r, 3, 3, addr, 6, &reply) == 0);
-	CU_ASSERT(word(&reply, 24) > 0 && memcmp(reply.bytes + 28, "0.0.0.0.8.1", 11) == 0);
+	CU_ASSERT(word(&reply, 24) > 0 && memcmp(reply.bytes + 28, "127.0.0.1.8.1", 13) == 0);
+	nfsc_msg_free(&reply);
+	const uint32_t six[] = {100003, 3, 4, 0x74637036, 0, 0}; /* "tcp6": we listen on IPv4 */
+	ASSERT(pmap(r, 4, 3, six, 6, &reply) == 0);
+	CU_ASSERT(word(&reply, 20) == 0 && word(&reply, 24) == 0);
+	nfsc_msg_free(&reply);
+	const uint32_t odd[] = {100003, 3, 5, 0x7463706d, 0x65000000, 0, 0}; /* "tcpme" */
+	ASSERT(pmap(r, 3, 3, odd, 7, &reply) == 0);
+	CU_ASSERT(word(&reply, 20) == 0 && word(&reply, 24) == 0);
+	nfsc_msg_free(&reply);
+	ASSERT(pmap(r, 4, 4, NULL, 0, &reply) == 0); /* DUMP of version 4 */
+	CU_ASSERT(word(&reply, 20) == 0 && word(&reply, 24) == 1);
+	CU_ASSERT(word(&reply, reply.len - 4) == 0);
 	nfsc_msg_free(&reply);
 	const uint32_t none[] = {100003, 4, 3, 0x74637000, 0, 0};
 	ASSERT(pmap(r, 4, 9, none, 6, &reply) == 0);
