@@ -69,7 +69,8 @@ struct adm {
 	bool safe_mode;
 	char host_name[64];
 	uint64_t host_id;
-	struct kb_vfio *vfio; /* NULL: not needed so far; under lock, as the next two */
+	uint64_t nvme_devices; /* at the last vfio_refresh; under lock, as the next three */
+	struct kb_vfio *vfio; /* NULL: not needed so far */
 	struct adm_ctrl ctrls[ADM_CTRLS_MAX];
 	uint32_t ctrl_count;
 };

@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include "admin/admin_int.h"
+#include "admin/vfio.h"
 
 #define LOOK_NS \
 	(200 * NSEC_PER_MSEC) /* how soon a change of drives is noticed; nothing is read then */
@@ -78,7 +79,8 @@ drives_look(struct adm_monitor *m)
 	}
 	if (changed || rt_now_ns() - m->missing_looked_ns >= MISSING_LOOK_NS) {
 		m->missing_looked_ns = rt_now_ns();
-		if (hotplug_is_missing(a)) {
+		/* an NVMe drive that has come just now is for the policy first */
+		if (hotplug_is_missing(a) && !vfio_changed(a)) {
 			mutex_lock(&a->drives_lock);
 			hotplug_take(a);
 			mutex_unlock(&a->drives_lock);
@@ -162,11 +164,27 @@ imports_look(struct adm_monitor *m)
 
 /* ---- the fiber ---- */
 
+/* An NVMe drive that has been plugged in goes to the driver that the policy says, before it is
+ * looked at. */
+static void
+monitor_look_at_nvme(struct adm *a)
+{
+	rwlock_rdlock(&a->lock);
+	bool changed = vfio_changed(a);
+	rwlock_rdunlock(&a->lock);
+	if (changed) {
+		rwlock_wrlock(&a->lock);
+		vfio_refresh(a);
+		rwlock_wrunlock(&a->lock);
+	}
+}
+
 static void
 monitor_look(struct adm_monitor *m)
 {
 	struct adm *a = m->a;
 	bool suspended = false;
+	monitor_look_at_nvme(a);
 	bool scrubs = m->scrub_looked_ns == 0 ||
 		      rt_now_ns() - m->scrub_looked_ns >= SCRUB_LOOK_S * NSEC_PER_SEC;
 	rwlock_rdlock(&a->lock);

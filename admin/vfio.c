@@ -153,7 +153,7 @@ vfio_scan(struct adm *a, void (*found)(void *arg, const struct kb_found *f), voi
 	mem_free(f);
 }
 
-/* ---- start and stop ---- */
+/* ---- start, changes and stop ---- */
 
 struct vfio_list {
 	struct kb_pci *items;
@@ -250,18 +250,57 @@ vfio_note(const struct kb_pci *functions, uint32_t count, const char *path)
 	return "";
 }
 
+/* held_too: also those that vfio-pci has already. */
+static void
+vfio_take(struct adm *a, bool held_too)
+{
+	struct kb_pci *functions;
+	uint32_t count = vfio_functions(&functions);
+	for (uint32_t i = 0; i < count; i++) {
+		if (held_too || !functions[i].at_vfio) {
+			vfio_start_one(a, &functions[i]);
+		}
+	}
+	mem_free(functions);
+}
+
 void
 vfio_start(struct adm *a)
 {
-	struct kb_pci *functions;
+	if (a->cfg->drives_dir[0] == '\0') {
+		vfio_take(a, true);
+	}
+}
+
+static void
+vfio_devices_run(void *arg)
+{
+	*(uint64_t *)arg = kb_nvme_devices();
+}
+
+bool
+vfio_changed(struct adm *a)
+{
+	uint64_t devices;
+	bool dead = false;
 	if (a->cfg->drives_dir[0] != '\0') {
-		return;
+		return false;
 	}
-	uint32_t count = vfio_functions(&functions);
-	for (uint32_t i = 0; i < count; i++) {
-		vfio_start_one(a, &functions[i]);
+	offload(vfio_devices_run, &devices);
+	for (uint32_t i = 0; i < a->ctrl_count; i++) {
+		dead = dead || kb_nvme_is_dead(a->ctrls[i].ctrl);
 	}
-	mem_free(functions);
+	return a->nvme_devices != devices || dead;
+}
+
+void
+vfio_refresh(struct adm *a)
+{
+	offload(vfio_devices_run, &a->nvme_devices);
+	vfio_drop_dead(a);
+	/* one that has died stays where it is: it would die again; what comes is with the kernel
+	 * first */
+	vfio_take(a, false);
 }
 
 void

@@ -7,6 +7,11 @@
 /* Brings up what vfio-pci has and, with the setting vfio, binds labelled drives first. */
 void vfio_start(struct adm *a) MAY_PARK;
 void vfio_stop(struct adm *a) MAY_PARK;
+/* Has an NVMe drive come or gone since the last refresh? Cheap. lock shared. */
+bool vfio_changed(struct adm *a) MAY_PARK;
+/* Lets go of controllers that have died, and takes what has come by the policy of vfio_start, so that drives_scan shows
+ * it. lock exclusively. */
+void vfio_refresh(struct adm *a) MAY_PARK;
 /* A function that vfio-pci has. 0 or -errno, with a reason (static, or NULL). */
 int vfio_attach(struct adm *a, const char *address, const char **out_why) WARN_UNUSED MAY_PARK;
 void vfio_give_back(struct adm *a, const char *address) MAY_PARK; /* to the kernel */

@@ -47,6 +47,8 @@ int kb_pci_group(const char *address); /* -1: none */
 bool kb_pci_has(const struct kb_pci *p, const char *name);
 /* 0; -ENOENT there is no such function; -EINVAL it is no NVMe controller. */
 int kb_pci_look(const char *address, struct kb_pci *out) WARN_UNUSED;
+/* Another number when a namespace has come to the kernel's driver or gone from it. Blocks. */
+uint64_t kb_nvme_devices(void);
 /* By address, by block device (with or without /dev/), or as kb_path names it. */
 int kb_pci_find(const char *name, struct kb_pci *out) WARN_UNUSED;
 int kb_pci_scan(void (*found)(void *arg, const struct kb_pci *p), void *arg) WARN_UNUSED;

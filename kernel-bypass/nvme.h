@@ -59,6 +59,7 @@
 #define NVME_NAMESPACES_MAX 32u
 
 #define NVME_POLL_NS (5 * NSEC_PER_MSEC)       /* after so long without an event: interrupts */
+#define NVME_NAP_NS (1 * NSEC_PER_MSEC)        /* between looks, where there are no interrupts */
 #define NVME_IRQ_EVENTS 256u                   /* after so many events: polling */
 #define NVME_ADMIN_NS (5 * NSEC_PER_SEC)       /* an admin command */
 #define NVME_ABORT_GRACE_NS (1 * NSEC_PER_SEC) /* expired and aborted, then a reset */
@@ -67,7 +68,10 @@
 #define NVME_RESETS_MAX 5u
 #define NVME_RESETS_NS (60 * NSEC_PER_SEC)
 #define NVME_OFFENCES_MAX 8u
-#define NVME_HEARTBEAT_NS (1 * NSEC_PER_SEC)
+#define NVME_ABSENT_NS (100 * NSEC_PER_MSEC) /* while its function is reset it seems to be absent */
+#define NVME_ABSENT_TRIES 4u
+#define NVME_START_TRIES 6u
+#define NVME_HEARTBEAT_NS (500 * NSEC_PER_MSEC)
 
 /* ---- what identify says, checked (nvme_decode.c) ---- */
 
@@ -362,7 +366,8 @@ int nvme_quiesce(struct nvme_ctrl *c) WARN_UNUSED MAY_PARK;
 /* The same without asking the controller. */
 int nvme_cut_off(struct nvme_ctrl *c) WARN_UNUSED MAY_PARK;
 void nvme_shutdown(struct nvme_ctrl *c) MAY_PARK;
-bool nvme_is_absent(struct nvme_ctrl *c);
+/* For longer than a reset of its function takes. */
+bool nvme_is_absent(struct nvme_ctrl *c) MAY_PARK;
 void nvme_qpairs_each(struct nvme_ctrl *c, void (*fn)(struct nvme_qpair *qp)) MAY_PARK;
 
 /* ---- drives (nvme_drive.c) ---- */

@@ -1,6 +1,6 @@
 /*
  * nvme_ctrl.c - the keeper of a controller: one fiber that waits for something to be wanted of it,
- * does it, and looks after the controller once a second. States and who moves them: nvme.h.
+ * does it, and looks after the controller twice a second. States and who moves them: nvme.h.
  *
  * A reset: freeze all queue pairs, make sure that the controller is off, take back what was in
  * flight, start again, thaw. If it doesn't start it is tried once more; then it is dead.
@@ -136,9 +136,6 @@ ctrl_reset(struct nvme_ctrl *c)
 		return;
 	}
 	int err = nvme_run_start(c);
-	if (err != 0 && err != -ERR_GONE) {
-		err = nvme_run_start(c);
-	}
 	if (err != 0) {
 		const char *why = c->why;
 		ctrl_die(c, nvme_quiesce(c) == 0, why);
@@ -263,12 +260,15 @@ ctrl_event(struct nvme_ctrl *c)
 	}
 }
 
-/* Once a second, and whenever something is wanted. */
+/* Twice a second, and whenever something is wanted. */
 static void
 ctrl_look(struct nvme_ctrl *c)
 {
 	uint32_t csts = c->dev->ops->read32(c->dev, NVS_REG_CSTS);
 
+	if (csts == NVS_ALL_ONES32 && !nvme_is_absent(c)) {
+		csts = c->dev->ops->read32(c->dev, NVS_REG_CSTS);
+	}
 	if (csts == NVS_ALL_ONES32) {
 		ctrl_die(c, true, "it is not there");
 	} else if ((csts & (NVS_CSTS_CFS | NVS_CSTS_RDY)) != NVS_CSTS_RDY) {
@@ -329,7 +329,7 @@ ctrl_irqs_open(struct nvme_ctrl *c)
 
 	c->irq.fn = ctrl_irq;
 	c->release_irq.fn = ctrl_release_irq;
-	/* without them the keeper still looks once a second */
+	/* without them the keeper still looks twice a second */
 	c->irq_is_open = dev->vectors > 0 && dev->ops->irq_open(dev, 0, &c->irq) == 0;
 	c->release_is_open = dev->ops->irq_open(dev, NVME_VECTOR_RELEASE, &c->release_irq) == 0;
 	if (c->irq_is_open) {
@@ -449,9 +449,6 @@ nvme_keeper_main(void *arg)
 	atomic_store(&c->keeper, fiber_self());
 	ctrl_irqs_open(c);
 	int err = nvme_run_start(c);
-	if (err != 0 && err != -ERR_GONE && err != -ENOSPC && err != -EINVAL) {
-		err = nvme_run_start(c);
-	}
 	atomic_store(&c->state, err == 0 ? NVME_LIVE : NVME_DEAD);
 	if (err == 0) {
 		nvme_qpairs_each(c, nvme_qpair_thaw);

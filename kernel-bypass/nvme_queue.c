@@ -397,6 +397,17 @@ qpair_saw(struct nvme_qpair *qp, unsigned events)
 	}
 }
 
+/* Silent for long: the interrupt wakes us, or, where there is none, the timer now and then. */
+static void
+qpair_leave_polling(struct nvme_qpair *qp)
+{
+	if (qp->irq_is_open) {
+		qpair_irq_pass(qp, true);
+	} else {
+		nvme_qpair_arm(qp, rt_turn_ns() + NVME_NAP_NS);
+	}
+}
+
 unsigned
 nvme_qpair_poll(struct rt_poller *p)
 {
@@ -412,15 +423,15 @@ nvme_qpair_poll(struct rt_poller *p)
 	} else if (qp->busy_count == 0 && (list_empty(&qp->waiting) || qp->frozen)) {
 		qpair_ack(qp, true);
 		rt_poller_remove(p);
-	} else if (qp->irq_is_open && !qp->irq_on && rt_turn_ns() - qp->event_ns >= NVME_POLL_NS) {
+	} else if (!qp->irq_on && rt_turn_ns() - qp->event_ns >= NVME_POLL_NS) {
 		qpair_ack(qp, true);
-		qpair_irq_pass(qp, true);
+		qpair_leave_polling(qp);
 	}
 	return events;
 }
 
-/* As long as something is out and no interrupt would tell of it: time passes between poll and here,
- * so what poll has not done yet must not be taken for done. */
+/* As long as something is out and neither interrupt nor timer would tell of it: time passes between
+ * poll and here, so what poll has not done yet must not be taken for done. */
 bool
 nvme_qpair_wants_poll(struct rt_poller *p)
 {
@@ -429,7 +440,8 @@ nvme_qpair_wants_poll(struct rt_poller *p)
 	if (qp->dead) { /* what is still out may come, or never */
 		return false;
 	}
-	return qp->sq_bell.said != qp->sq_tail || (qp->busy_count > 0 && !qp->irq_on) ||
+	bool woken = qp->irq_on || (!qp->irq_is_open && qp->timer.heap_index != 0);
+	return qp->sq_bell.said != qp->sq_tail || (qp->busy_count > 0 && !woken) ||
 	       rt_now_ns() - qp->event_ns < NVME_POLL_NS;
 }
 

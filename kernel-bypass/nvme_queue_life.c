@@ -88,6 +88,9 @@ qpair_timer(struct rt_timer *t)
 
 	list_splice_back(&qp->waiting, &qp->delayed);
 	qpair_go_on(qp);
+	if (!list_empty(&qp->poller.link)) {
+		(void)nvme_qpair_poll(&qp->poller);
+	}
 	if (qp->expired_count == 0 || qp->dead) {
 		return;
 	}

@@ -24,7 +24,13 @@ fail(struct nvme_ctrl *c, int err, const char *why)
 bool
 nvme_is_absent(struct nvme_ctrl *c)
 {
-	return c->dev->ops->read32(c->dev, NVS_REG_CSTS) == NVS_ALL_ONES32;
+	for (unsigned i = 0; c->dev->ops->read32(c->dev, NVS_REG_CSTS) == NVS_ALL_ONES32; i++) {
+		if (i == NVME_ABSENT_TRIES) {
+			return true;
+		}
+		fiber_sleep(NVME_ABSENT_NS);
+	}
+	return false;
 }
 
 /* Until CSTS.RDY is as wanted. */
@@ -34,13 +40,19 @@ wait_ready(struct nvme_ctrl *c, bool ready, uint64_t deadline_ns)
 	for (;;) {
 		uint32_t csts = c->dev->ops->read32(c->dev, NVS_REG_CSTS);
 		if (csts == NVS_ALL_ONES32) {
-			return fail(c, -ERR_GONE, "it is not there");
+			if (nvme_is_absent(c)) {
+				return fail(c, -ERR_GONE, "it is not there");
+			}
+			continue;
 		}
 		if (((csts & NVS_CSTS_RDY) != 0) == ready) {
 			return 0;
 		}
 		if (ready && (csts & NVS_CSTS_CFS) != 0) {
 			return fail(c, -EIO, "fatal controller status");
+		}
+		if (ready && (c->dev->ops->read32(c->dev, NVS_REG_CC) & NVS_CC_EN) == 0) {
+			return fail(c, -EAGAIN, "somebody has reset it");
 		}
 		if (rt_now_ns() >= deadline_ns) {
 			return fail(c, -ETIMEDOUT, "not ready in time");
@@ -52,12 +64,11 @@ wait_ready(struct nvme_ctrl *c, bool ready, uint64_t deadline_ns)
 static int
 step_disable(struct nvme_ctrl *c, uint64_t deadline_ns)
 {
-	uint32_t cc = c->dev->ops->read32(c->dev, NVS_REG_CC);
-	uint32_t csts = c->dev->ops->read32(c->dev, NVS_REG_CSTS);
-
-	if (csts == NVS_ALL_ONES32) {
+	if (nvme_is_absent(c)) {
 		return fail(c, -ERR_GONE, "it is not there");
 	}
+	uint32_t cc = c->dev->ops->read32(c->dev, NVS_REG_CC);
+	uint32_t csts = c->dev->ops->read32(c->dev, NVS_REG_CSTS);
 	if ((cc & NVS_CC_EN) != 0) {
 		/* turning it off while it turns on is not allowed; a fatal one never gets ready */
 		if ((csts & (NVS_CSTS_RDY | NVS_CSTS_CFS)) == 0) {
@@ -300,8 +311,8 @@ static const struct nvme_step start_steps[] = {
     {"events", step_events, 10000},
 };
 
-int
-nvme_run_start(struct nvme_ctrl *c)
+static int
+start_once(struct nvme_ctrl *c)
 {
 	c->why = NULL;
 	for (size_t i = 0; i < ARRAY_LEN(start_steps); i++) {
@@ -315,6 +326,22 @@ nvme_run_start(struct nvme_ctrl *c)
 		}
 	}
 	return 0;
+}
+
+/* Once more when something went wrong; and a few times while somebody else resets it. */
+int
+nvme_run_start(struct nvme_ctrl *c)
+{
+	for (unsigned tries = 1;; tries++) {
+		int err = start_once(c);
+		if (err == 0 || err == -ERR_GONE || err == -ENOSPC || err == -EINVAL) {
+			return err;
+		}
+		if (tries == (err == -EAGAIN ? NVME_START_TRIES : 2u)) {
+			return err == -EAGAIN ? -EIO : err;
+		}
+		fiber_sleep(NVME_ABSENT_NS);
+	}
 }
 
 int
@@ -387,10 +414,13 @@ queues_delete(struct nvme_ctrl *c)
 void
 nvme_shutdown(struct nvme_ctrl *c)
 {
-	uint32_t cc = c->dev->ops->read32(c->dev, NVS_REG_CC);
 	uint32_t csts;
 
-	if (nvme_is_absent(c) || (cc & NVS_CC_EN) == 0) {
+	if (nvme_is_absent(c)) {
+		return;
+	}
+	uint32_t cc = c->dev->ops->read32(c->dev, NVS_REG_CC);
+	if ((cc & NVS_CC_EN) == 0) {
 		return;
 	}
 	queues_delete(c);

@@ -2,7 +2,7 @@
 
 It boots the image's kernel with an initramfs of busybox, the modules of VFIO and NVMe, and the programs of the build; a
 shell on its second serial port runs what is sent. Each namespace of a drive is served by nbdkit with a cache that keeps
-what the guest hasn't flushed, so that power_cut() loses that; "pause" stalls a drive's I/O, "fail" lets it fail.
+what the guest hasn't flushed, so that power_cut() loses that; pause_io() stalls a drive's I/O, fail_io() lets it fail.
 Needs what images/build-image makes (kernel, modules), QEMU and nbdkit.
 """
 import glob
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -167,13 +168,14 @@ class Vm:
     # -- power --
 
     def serve(self, name):
-        for kind in ["sock", "pause", "fail"]:
+        for kind in ["sock", "pause", "pread", "pwrite"]:
             if os.path.exists(self.path(name, kind)):
                 os.unlink(self.path(name, kind))
         self.nbd[name] = subprocess.Popen(
             ["nbdkit", "-f", "--filter=pause", "--filter=error", "--filter=cache", "-U", self.path(name, "sock"), "file",
-             self.path(name, "raw"), "cache=writeback", "error=EIO", "error-rate=100%",
-             f"error-file={self.path(name, 'fail')}", f"pause-control={self.path(name, 'pause')}"],
+             self.path(name, "raw"), "cache=writeback", "error=EIO", "error-pread-rate=100%", "error-pwrite-rate=100%",
+             f"error-pread-file={self.path(name, 'pread')}", f"error-pwrite-file={self.path(name, 'pwrite')}",
+             f"pause-control={self.path(name, 'pause')}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_until(f"nbdkit for {name}", 10, lambda: os.path.exists(self.path(name, "sock")))
 
@@ -203,13 +205,15 @@ class Vm:
         return [{"driver": "raw", "node-name": "b-" + name, "file": below(name)} for name in d.names]
 
     def devices(self, d):
-        """One namespace: all in the controller. Several: each a device on the controller's bus."""
+        """One namespace: all in the controller. Several: of a subsystem, where they stay when the controller goes."""
         ctrl = {"driver": "nvme", "id": "c-" + d.serial, "serial": d.serial, "bus": "port-" + d.serial}
         blocks = lambda b: {"logical_block_size": b, "physical_block_size": b}
         if len(d.names) == 1:
             return [{**ctrl, "drive": "b-" + d.names[0], **blocks(d.blocks[0])}]
-        return [ctrl] + [{"driver": "nvme-ns", "id": "n-" + name, "bus": "c-" + d.serial, "drive": "b-" + name,
-                          "nsid": i + 1, **blocks(d.blocks[i])} for i, name in enumerate(d.names)]
+        subsystem = {"driver": "nvme-subsys", "id": "s-" + d.serial}
+        namespaces = [{"driver": "nvme-ns", "id": "n-" + name, "bus": "c-" + d.serial, "drive": "b-" + name, "nsid": i + 1,
+                       **blocks(d.blocks[i])} for i, name in enumerate(d.names)]
+        return [subsystem, {**ctrl, "subsys": subsystem["id"]}, *namespaces]
 
     def start(self):
         self.boots += 1
@@ -302,13 +306,15 @@ class Vm:
 
     def plug(self, d):
         for options in self.devices(d):
-            self.qmp("device_add", **options)
+            if options["driver"] == "nvme":
+                self.qmp("device_add", **options)
 
-    def fail_io(self, name, on):
+    def fail_io(self, name, kind, on):
+        """kind: pread or pwrite."""
         if on:
-            open(self.path(name, "fail"), "w").close()
+            open(self.path(name, kind), "w").close()
         else:
-            os.unlink(self.path(name, "fail"))
+            os.unlink(self.path(name, kind))
 
     def pause_io(self, name, on):
         with socket.socket(socket.AF_UNIX) as s:
@@ -339,6 +345,16 @@ class Vm:
         return f"nfs://127.0.0.1{path}?nfsport={self.nfs_port}&mountport={self.mount_port}&version=3&uid=0&gid=0{options}"
 
 
+children = []
+
+
+def start(arguments):
+    """A program that doesn't outlive the test, nor do its children."""
+    children.append(subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                     start_new_session=True))
+    return children[-1]
+
+
 def run_test(main):
     """In a folder of its own, which is kept with AGATE_KEEP=1; exit status 1 on Failed."""
     base = "/dev/shm" if shutil.disk_usage("/dev/shm").free > 6 << 30 else os.environ.get("TMPDIR", "/tmp")
@@ -360,6 +376,10 @@ def run_test(main):
                     pass
         return 1
     finally:
+        for p in children:
+            if p.poll() is None:
+                os.killpg(p.pid, signal.SIGKILL)
+                p.wait()
         for vm in machines:
             vm.power_cut()
         if os.environ.get("AGATE_KEEP"):

@@ -403,6 +403,31 @@ life_vanish(struct nvme_rig *r)
 	rig_close(r);
 }
 
+/* Somebody resets its function: it seems to be absent for a moment, then it is off. */
+static void
+life_blink(struct nvme_rig *r)
+{
+	rig_open(r);
+	r->faults.latency_ns_min = r->faults.latency_ns_max = 1500 * NSEC_PER_MSEC;
+	rig_fault(r);
+	load_submit(r->d[0], 7);
+	fiber_sleep(1 * NSEC_PER_MSEC); /* the controller has them now */
+	r->faults = (struct nvme_model_faults){0};
+	rig_fault(r);
+	fiber_sleep(900 * NSEC_PER_MSEC + rt_random_u64() % (100 * NSEC_PER_MSEC));
+	nvme_model_vanish(r->model);
+	fiber_sleep(150 * NSEC_PER_MSEC);
+	nvme_model_return(r->model);
+	nvme_model_reset(r->model);
+	CU_ASSERT(load_wait(0) == LOAD_IOS);
+	CU_ASSERT(!kb_is_gone(r->d[0]) && counters(r).resets >= 1);
+	for (unsigned i = 0; i < LOAD_IOS; i++) {
+		CU_ASSERT(rig_check(r->d[0], i, 7 + i) == 0);
+	}
+	load_free();
+	rig_close(r);
+}
+
 static void
 life_release(struct nvme_rig *r)
 {
@@ -426,6 +451,9 @@ test_gone(void)
 		rig_live(&r, seed, life_vanish);
 	}
 	rig_live(&r, 9, life_release);
+	for (uint64_t seed = 10; seed < 18; seed++) {
+		rig_live(&r, seed, life_blink);
+	}
 }
 
 /* ---- the admin queue hangs ---- */

@@ -327,7 +327,7 @@ test_power_cut(void)
 		CU_ASSERT(rig_run(&r, seed, life_after_cut) == 0);
 		nvme_model_destroy(r.model);
 	}
-	CU_ASSERT(r.number > 0); /* something was lost: the cut cuts */
+	CU_ASSERT(r.number > 0);  /* something was lost: the cut cuts */
 	r.opt.ignores_fua = true; /* as QEMU's does: then a flush makes up for it */
 	r.opt.vendor = 0x1b36;
 	r.opt.device = 0x0010;
