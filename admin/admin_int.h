@@ -127,6 +127,9 @@ void adm_pool_free(struct adm_pool *ap) MAY_PARK;
 int pool_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
 int pool_cmd_status(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
 
+/* ---- cmd_add.c ---- */
+int pool_cmd_add(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
+
 /* ---- diary.c: what was done to a pool, and what happened to it; kept in the pool ---- */
 enum diary_kind { DIARY_HISTORY, DIARY_EVENTS, DIARY_KINDS };
 int diary_load(struct adm_pool *ap, struct adm_error *e) MAY_PARK;

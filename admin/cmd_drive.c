@@ -326,6 +326,7 @@ pool_cmd_events(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 }
 
 const struct adm_command adm_drive_commands[] = {
+    {"pool add", pool_cmd_add, ADM_DRIVES},
     {"pool scrub", pool_cmd_scrub, ADM_DRIVES},
     {"pool offline", pool_cmd_offline, ADM_DRIVES},
     {"pool online", pool_cmd_online, ADM_DRIVES},

@@ -25,6 +25,7 @@ enum lock_rank {
 	RANK_FS_RENAME,       /* fs: renames of directories within a dataset */
 	RANK_FS_INODE,        /* fs: an inode; several by ascending object number */
 	RANK_FS_TABLE,        /* fs: inode table */
+	RANK_POOL_SHAPE,      /* pool: sets being added, or counted by a check */
 	RANK_POOL_SPARE,      /* pool: who comes to be a spare, and who is used */
 	RANK_POOL_CONFIG,     /* pool: membership and configuration */
 	RANK_POOL_TXG,        /* pool: txg state */

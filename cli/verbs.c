@@ -24,6 +24,11 @@ const struct cli_verb cli_verbs[] = {
 	verb_pool_import},
     {"pool", "check", "j", 1, 1, "NAME",
 	"Compares everything reachable with the space maps; changes nothing.", verb_pool_check},
+    {"pool", "add", "njf", 2, CLI_WORDS_MAX, "[-nf] NAME SET... [spare DRIVE...]",
+	"More sets and spares for a pool in service. Data sets can't be removed again. -n shows what it would give; -f "
+	"takes drives that aren't empty, and sets unlike those there are.\n"
+	"  pool add tank raidz1 nvme[10-16]n1",
+	verb_pool_add},
     {"pool", "scrub", "jprs", 1, 1, "[-p|-r|-s] NAME",
 	"Verifies every block on every drive and repairs what is wrong. -p pauses it, -r lets it go on, -s stops it.",
 	verb_pool_scrub},

@@ -75,9 +75,6 @@ create_layout(const struct cli_verb *v, const struct cli_args *a, json_t *args)
 			return cli_usage_error(v, "that is no range of names", word);
 		}
 	}
-	if (json_array_size(sets) == 0) {
-		return cli_usage_error(v, "no drives for data", NULL);
-	}
 	return CLI_OK;
 }
 
@@ -97,6 +94,36 @@ create_options(const struct cli_verb *v, const struct cli_args *a, json_t *args)
 	return CLI_OK;
 }
 
+/* What the layout gives, and what is to be said against it. */
+static void
+layout_show(const char *done, const char *name, json_t *result)
+{
+	char usable[32], raw[32], log[32];
+	print_size((uint64_t)json_integer_value(json_object_get(result, "usable")), false, usable,
+	    sizeof(usable));
+	print_size(
+	    (uint64_t)json_integer_value(json_object_get(result, "raw")), false, raw, sizeof(raw));
+	print_size(
+	    (uint64_t)json_integer_value(json_object_get(result, "log")), false, log, sizeof(log));
+	printf("%s '%s': %s usable of %s raw", done, name, usable, raw);
+	if (json_integer_value(json_object_get(result, "log")) > 0) {
+		printf(", %s of intent log", log);
+	}
+	putchar('\n');
+	int small = (int)json_integer_value(json_object_get(result, "small_record_percent"));
+	if (small > 160) {
+		printf("note: on these sets an 8K record takes %d%% of its size; keep recordsize "
+		       "at 32K or more where you can\n",
+		    small);
+	}
+	json_t *tolerates = json_object_get(result, "tolerates");
+	if (json_is_integer(tolerates) && json_integer_value(tolerates) == 0) {
+		puts("warning: these sets have no redundancy: whatever one drive loses is lost, "
+		     "and without it the "
+		     "whole pool can't be used");
+	}
+}
+
 int
 verb_pool_create(const struct cli_verb *v, const struct cli_args *a)
 {
@@ -104,6 +131,9 @@ verb_pool_create(const struct cli_verb *v, const struct cli_args *a)
 	    "{s:s, s:b, s:b}", "name", a->words[0], "dry_run", a->dry_run, "force", a->force);
 	json_t *result;
 	int status = create_layout(v, a, args);
+	if (status == CLI_OK && json_array_size(json_object_get(args, "sets")) == 0) {
+		status = cli_usage_error(v, "no drives for data", NULL);
+	}
 	if (status == CLI_OK) {
 		status = create_options(v, a, args);
 	}
@@ -116,23 +146,32 @@ verb_pool_create(const struct cli_verb *v, const struct cli_args *a)
 		json_decref(result);
 		return status;
 	}
-	char usable[32], raw[32], log[32];
-	print_size((uint64_t)json_integer_value(json_object_get(result, "usable")), false, usable,
-	    sizeof(usable));
-	print_size(
-	    (uint64_t)json_integer_value(json_object_get(result, "raw")), false, raw, sizeof(raw));
-	print_size(
-	    (uint64_t)json_integer_value(json_object_get(result, "log")), false, log, sizeof(log));
-	int small = (int)json_integer_value(json_object_get(result, "small_record_percent"));
-	printf("%s '%s': %s usable of %s raw, %s of intent log\n",
-	    a->dry_run ? "would create" : "created", a->words[0], usable, raw, log);
-	if (small > 160) {
-		printf("note: on these sets an 8K record takes %d%% of its size; keep recordsize "
-		       "at 32K or more where you can\n",
-		    small);
-	}
+	layout_show(a->dry_run ? "would create" : "created", a->words[0], result);
 	json_decref(result);
 	return CLI_OK;
+}
+
+int
+verb_pool_add(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *args = json_pack(
+	    "{s:s, s:b, s:b}", "pool", a->words[0], "dry_run", a->dry_run, "force", a->force);
+	json_t *result;
+	int status = create_layout(v, a, args);
+	if (status != CLI_OK) {
+		json_decref(args);
+		return status;
+	}
+	status = client_call("pool add", args, &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		if (json_is_object(result)) {
+			layout_show(a->dry_run ? "would add to" : "added to", a->words[0], result);
+		} else {
+			puts(a->dry_run ? "would be added" : "added");
+		}
+	}
+	json_decref(result);
+	return status;
 }
 
 int

@@ -298,12 +298,14 @@ pool_check(
 	if (c.ub == NULL) {
 		return -ENOMEM;
 	}
+	mutex_lock(&p->shape_mu); /* the number of segments stands still */
 	token = space_read_enter(p->space);
 	mutex_lock(&p->config_lock);
 	*c.ub = p->ub;
 	mutex_unlock(&p->config_lock);
 	err = check_root(&c);
 	space_read_exit(p->space, token);
+	mutex_unlock(&p->shape_mu);
 	mem_free(c.claims);
 	mem_free(c.deads);
 	mem_free(c.ub);

@@ -42,11 +42,9 @@ check_drive(struct kb_drive *d, uint64_t least, const char *what, char *why, siz
 	return 0;
 }
 
-static int
-check_set(const struct pool_create_spec *spec, uint32_t index, char *why, size_t why_len)
+int
+plan_check_set(const struct pool_set_spec *set, uint32_t index, char *why, size_t why_len)
 {
-	const struct pool_set_spec *set = &spec->sets[index];
-
 	if (set->kind == RAIDZ_KIND_PARITY &&
 	    (set->parity < 1 || set->parity > RAIDZ_PARITY_MAX || set->width < set->parity + 2 ||
 		set->width > RAIDZ_WIDTH_MAX)) {
@@ -60,13 +58,6 @@ check_set(const struct pool_create_spec *spec, uint32_t index, char *why, size_t
 		    why, why_len, "set %u: a mirror has 1 to %u drives", index, RAIDZ_WIDTH_MAX);
 		return -EINVAL;
 	}
-	if (set->kind != spec->sets[0].kind || set->parity != spec->sets[0].parity) {
-		(void)snprintf(why, why_len,
-		    "set %u: all sets of a pool have the same kind and parity; a weaker one would "
-		    "decide what the pool survives",
-		    index);
-		return -EINVAL;
-	}
 	for (uint32_t i = 0; i < set->width; i++) {
 		int err = check_drive(set->drives[i], DATA_DRIVE_BYTES_MIN, "pool", why, why_len);
 
@@ -75,6 +66,21 @@ check_set(const struct pool_create_spec *spec, uint32_t index, char *why, size_t
 		}
 	}
 	return 0;
+}
+
+static int
+check_set(const struct pool_create_spec *spec, uint32_t index, char *why, size_t why_len)
+{
+	const struct pool_set_spec *set = &spec->sets[index];
+
+	if (set->kind != spec->sets[0].kind || set->parity != spec->sets[0].parity) {
+		(void)snprintf(why, why_len,
+		    "set %u: all sets of a pool have the same kind and parity; a weaker one would "
+		    "decide what the pool survives",
+		    index);
+		return -EINVAL;
+	}
+	return plan_check_set(set, index, why, why_len);
 }
 
 static int
@@ -165,34 +171,41 @@ plan_check(const struct pool_create_spec *spec, char *why, size_t why_len)
 	return err != 0 ? err : check_twice(spec, why, why_len);
 }
 
+void
+plan_figures(const struct vdevs *v, uint32_t first_set, struct pool_plan *out)
+{
+	uint64_t total = 0;
+
+	*out = (struct pool_plan){.tolerates = UINT32_MAX};
+	for (uint32_t i = first_set; i < v->set_count; i++) {
+		uint64_t sectors = raidz_capacity_sectors(&v->sets[i].cfg);
+		uint32_t small = raidz_alloc_sectors(&v->sets[i].cfg, SMALL_RECORD_BYTES);
+
+		if (v->sets[i].cfg.kind == RAIDZ_KIND_MIRROR) {
+			small *= v->sets[i].cfg.width;
+		}
+		/* as in pool_status: a mirror counts once */
+		out->raw_bytes += sectors * SECTOR_BYTES;
+		total += sectors;
+		out->small_record_percent =
+		    MAX(out->small_record_percent, small * SECTOR_BYTES * 100 / SMALL_RECORD_BYTES);
+		out->tolerates = MIN(out->tolerates, raidz_tolerates(&v->sets[i].cfg));
+	}
+	out->usable_bytes = space_geometry_bytes(v, total - space_reserve_of(total));
+}
+
 int
 pool_plan_create(
     const struct pool_create_spec *spec, struct pool_plan *out, char *out_why, size_t why_len)
 {
 	struct vdevs v;
-	struct pool_plan plan = {0};
-	uint64_t total = 0;
 	int err = vdev_layout(spec, &v, out_why, why_len);
 
 	if (err != 0) {
 		return err;
 	}
-	for (uint32_t i = 0; i < v.set_count; i++) {
-		uint64_t sectors = raidz_capacity_sectors(&v.sets[i].cfg);
-		uint32_t small = raidz_alloc_sectors(&v.sets[i].cfg, SMALL_RECORD_BYTES);
-
-		if (v.sets[i].cfg.kind == RAIDZ_KIND_MIRROR) {
-			small *= v.sets[i].cfg.width;
-		}
-		/* as in pool_status: a mirror counts once */
-		plan.raw_bytes += sectors * SECTOR_BYTES;
-		total += sectors;
-		plan.small_record_percent =
-		    MAX(plan.small_record_percent, small * SECTOR_BYTES * 100 / SMALL_RECORD_BYTES);
-	}
-	plan.usable_bytes = space_geometry_bytes(&v, total - space_reserve_of(total));
-	plan.log_ring_bytes = vdev_log_ring_bytes(&v, spec->log_count == 0);
+	plan_figures(&v, 0, out);
+	out->log_ring_bytes = vdev_log_ring_bytes(&v, spec->log_count == 0);
 	vdev_free(&v, false);
-	*out = plan;
 	return 0;
 }

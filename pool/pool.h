@@ -61,6 +61,7 @@ struct pool_plan {
 	uint64_t raw_bytes, usable_bytes; /* usable: after parity and reserve */
 	uint64_t log_ring_bytes;
 	uint32_t small_record_percent;    /* what an 8 KiB record costs, percent of its data */
+	uint32_t tolerates;               /* drives that each set may lose; 0: a lost drive is a lost pool */
 };
 int pool_plan_create(const struct pool_create_spec *spec, struct pool_plan *out, char *out_why, size_t why_len) WARN_UNUSED;
 
@@ -198,6 +199,20 @@ int pool_drive_clear(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_P
 /* Asks every drive whether it is still there: one that has vanished is out when this returns, though nobody wrote to it, if its set can do
  * without it. By itself every few seconds; call it when the machine has lost a drive. */
 void pool_drives_look(struct pool *p) MAY_PARK;
+
+/*
+ * pool_add - sets more for data, in use when this returns. The pool owns their drives when it is 0; what failed before that has written to
+ * nothing but the new drives. Sets can't be removed again. mixed: also sets of another kind, parity or width than those there are.
+ * -EINVAL with why; -EBUSY the pool is being checked, or a drive is somebody else's; -ENOSPC too many sets or drives; -ERR_SUSPENDED; errors of
+ * writing to the new drives. May park.
+ */
+struct pool_add_spec {
+	const struct pool_set_spec *sets;
+	uint32_t set_count;
+	bool mixed;
+	bool dry_run; /* only out_plan, which is about the new sets alone */
+};
+int pool_add(struct pool *p, const struct pool_add_spec *spec, struct pool_plan *out_plan, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;
 
 /* A spare more, shared with whoever lists it; the pool owns d when this is 0. -EINVAL with why (too small, listed already); -ENOSPC;
  * -ERR_SUSPENDED. remove: d's entry goes, its label stays for other pools that list it. -ENOENT; -EINVAL no spare; -EBUSY it is being used. */

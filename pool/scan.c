@@ -397,10 +397,11 @@ static void
 measure(struct scan *sc, uint64_t next, enum scan_kind kind)
 {
 	struct space *s = sc->p->space;
-	uint64_t *work = mem_zalloc_array(s->seg_count, sizeof(*work));
+	uint64_t count = s->seg_count;
+	uint64_t *work = mem_zalloc_array(count, sizeof(*work));
 	bool all = kind == SCAN_SCRUB || lacks_all(sc->p);
 
-	for (uint64_t i = next; work != NULL && i < s->seg_count; i++) {
+	for (uint64_t i = next; work != NULL && i < count; i++) {
 		struct space_seg *seg = s->segs_all[i];
 
 		if (seg->used != 0) {
@@ -411,14 +412,14 @@ measure(struct scan *sc, uint64_t next, enum scan_kind kind)
 			break;
 		}
 	}
-	pace_begin(sc, work, next);
+	pace_begin(sc, work, count, next);
 }
 
 static bool
 has_work(struct scan *sc, uint64_t index, enum scan_kind kind)
 {
-	return kind == SCAN_SCRUB || sc->pace.work == NULL || sc->pace.work[index] != 0 ||
-	       BUGGIFY("pool-scan-all");
+	return kind == SCAN_SCRUB || sc->pace.work == NULL || index >= sc->pace.count ||
+	       sc->pace.work[index] != 0 || BUGGIFY("pool-scan-all");
 }
 
 static int

@@ -18,6 +18,7 @@ struct progress {
  */
 struct scan_pace {
 	uint64_t *work;        /* of each segment; 0: nothing to do there. NULL: not measured */
+	uint64_t count; /* of work: the segments that there were */
 	uint64_t left, done;   /* sectors; of this run */
 	uint64_t segment_done; /* of the segment being worked on */
 	uint64_t began_ns;     /* 0: nothing runs */
@@ -45,7 +46,7 @@ struct scan {
 
 /* Sets what a run that begins now has to do, and starts its clock. Takes over work. Under no lock.
  */
-void pace_begin(struct scan *sc, uint64_t *work, uint64_t next) MAY_PARK;
+void pace_begin(struct scan *sc, uint64_t *work, uint64_t count, uint64_t next) MAY_PARK;
 /* One block of a segment has been looked at. Under mu. */
 void pace_block(struct scan *sc, uint64_t sectors);
 /* A segment is done. Under mu. */

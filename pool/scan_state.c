@@ -11,16 +11,17 @@
 /* ---- pace ---- */
 
 void
-pace_begin(struct scan *sc, uint64_t *work, uint64_t next)
+pace_begin(struct scan *sc, uint64_t *work, uint64_t count, uint64_t next)
 {
 	uint64_t left = 0, *old;
 
-	for (uint64_t i = next; work != NULL && i < sc->p->space->seg_count; i++) {
+	for (uint64_t i = next; work != NULL && i < count; i++) {
 		left += work[i];
 	}
 	mutex_lock(&sc->mu);
 	old = sc->pace.work;
-	sc->pace = (struct scan_pace){.work = work, .left = left, .began_ns = rt_now_ns()};
+	sc->pace =
+	    (struct scan_pace){.work = work, .count = count, .left = left, .began_ns = rt_now_ns()};
 	mutex_unlock(&sc->mu);
 	mem_free(old);
 }
@@ -36,7 +37,7 @@ pace_segment(struct scan *sc, uint64_t index)
 {
 	struct scan_pace *pace = &sc->pace;
 
-	if (pace->work != NULL && index < sc->p->space->seg_count) {
+	if (pace->work != NULL && index < pace->count) {
 		pace->left -= MIN(pace->work[index], pace->left);
 		pace->done += pace->work[index];
 	}
@@ -63,7 +64,7 @@ pace_tell(const struct scan *sc, struct pool_scan_status *out)
 	if (pace->began_ns == 0 || pace->work == NULL || sc->at.state != SCAN_RUNNING) {
 		return;
 	}
-	if (sc->at.next < sc->p->space->seg_count) {
+	if (sc->at.next < pace->count) {
 		now = MIN(now, pace->work[sc->at.next]);
 	}
 	done = pace->done + now;

@@ -64,15 +64,49 @@ set_init(struct space *s, uint32_t index)
 		seg->sectors = MIN(set->seg_sectors, set->sectors - seg->start);
 		seg->run_max = (unsigned)(seg->sectors / set->granule);
 	}
-	s->total += set->sectors;
 	return 0;
 }
 
-int
-space_alloc_state(struct pool *p, const struct space_store *store, struct space **out)
+/* The sets known from the root, or all of a new pool. */
+static int
+sets_open(struct space *s)
+{
+	struct space_seg **all;
+	uint32_t seg_count = 0;
+
+	for (uint32_t i = 0; i < s->set_count; i++) {
+		int err = set_init(s, i);
+
+		if (err != 0) {
+			return err;
+		}
+		seg_count += s->sets[i].seg_count;
+		s->total += s->sets[i].sectors;
+	}
+	all = mem_zalloc_array(seg_count, sizeof(*all));
+	if (all == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0, n = 0; i < s->set_count; i++) {
+		for (uint32_t k = 0; k < s->sets[i].seg_count; k++) {
+			all[n++] = &s->sets[i].segs[k];
+		}
+	}
+	s->segs_all = all;
+	s->seg_count = seg_count;
+	for (uint32_t i = 0; i < s->core_count; i++) {
+		s->cores[i].set_rotor = i % s->set_count;
+	}
+	s->log_limit =
+	    MIN(MAX(seg_count * LOG_RECORDS_PER_SEGMENT, LOG_RECORDS_MIN), LOG_RECORDS_MAX);
+	return 0;
+}
+
+/* Without sets: how many of them the root knows is still to be found out. */
+static int
+state_alloc(struct pool *p, const struct space_store *store, struct space **out)
 {
 	struct space *s = mem_zalloc(sizeof(*s));
-	int err = -ENOMEM;
 
 	if (s == NULL) {
 		return -ENOMEM;
@@ -87,44 +121,42 @@ space_alloc_state(struct pool *p, const struct space_store *store, struct space 
 	s->epoch = s->epoch_oldest = 1;
 	s->set_count = p->v.set_count;
 	s->core_count = rt_reactor_count();
-	s->sets = mem_zalloc_array(s->set_count, sizeof(*s->sets));
+	s->sets = mem_zalloc_array(POOL_SETS_MAX, sizeof(*s->sets));
 	s->cores = mem_zalloc_array(s->core_count, sizeof(*s->cores));
 	if (s->sets == NULL || s->cores == NULL) {
 		goto destroy;
 	}
-	for (uint32_t i = 0; i < s->set_count; i++) {
-		err = set_init(s, i);
-		if (err != 0) {
-			goto destroy;
-		}
-		s->seg_count += s->sets[i].seg_count;
-	}
-	err = -ENOMEM;
-	s->segs_all = mem_zalloc_array(s->seg_count, sizeof(*s->segs_all));
-	if (s->segs_all == NULL) {
-		goto destroy;
-	}
-	for (uint32_t i = 0, n = 0; i < s->set_count; i++) {
-		for (uint32_t k = 0; k < s->sets[i].seg_count; k++) {
-			s->segs_all[n++] = &s->sets[i].segs[k];
-		}
-	}
 	for (uint32_t i = 0; i < s->core_count; i++) {
 		struct space_core *core = &s->cores[i];
 
-		core->set_rotor = i % s->set_count;
 		core->active =
-		    mem_zalloc_array((size_t)s->set_count * SPACE_CLASSES, sizeof(*core->active));
+		    mem_zalloc_array((size_t)POOL_SETS_MAX * SPACE_CLASSES, sizeof(*core->active));
 		if (core->active == NULL) {
 			goto destroy;
 		}
 	}
-	s->log_limit =
-	    MIN(MAX(s->seg_count * LOG_RECORDS_PER_SEGMENT, LOG_RECORDS_MIN), LOG_RECORDS_MAX);
 	*out = s;
 	return 0;
 destroy:
 	space_destroy(s);
+	return -ENOMEM;
+}
+
+int
+space_alloc_state(struct pool *p, const struct space_store *store, struct space **out)
+{
+	struct space *s;
+	int err = state_alloc(p, store, &s);
+
+	if (err == 0) {
+		err = sets_open(s);
+		if (err != 0) {
+			space_destroy(s);
+		}
+	}
+	if (err == 0) {
+		*out = s;
+	}
 	return err;
 }
 
@@ -159,7 +191,7 @@ space_destroy(struct space *s)
 	list_free_batches(s);
 	rec_list_free(&s->txg_recs);
 	rec_list_free(&s->written);
-	for (uint32_t i = 0; s->sets != NULL && i < s->set_count; i++) {
+	for (uint32_t i = 0; s->sets != NULL && i < POOL_SETS_MAX; i++) {
 		for (uint32_t k = 0; s->sets[i].segs != NULL && k < s->sets[i].seg_count; k++) {
 			mem_free(s->sets[i].segs[k].bits);
 			rec_list_free(&s->sets[i].segs[k].pending);
@@ -171,6 +203,9 @@ space_destroy(struct space *s)
 			rec_list_free(&s->cores[i].recs[k]);
 		}
 		mem_free(s->cores[i].active);
+	}
+	for (uint32_t i = 0; i < POOL_SETS_MAX; i++) {
+		mem_free(s->segs_old[i]);
 	}
 	mem_free(s->sets);
 	mem_free(s->cores);
@@ -339,7 +374,7 @@ space_load_from(
     struct pool *p, const struct space_store *store, const struct uberblock *ub, struct space **out)
 {
 	struct space *s;
-	int err = space_alloc_state(p, store, &s);
+	int err = state_alloc(p, store, &s);
 
 	if (err != 0) {
 		return err;
@@ -347,6 +382,7 @@ space_load_from(
 	s->root = ub->root;
 	s->log_tail = ub->maplog;
 	err = store->attach(s, &s->root);
+	err = err != 0 ? err : sets_open(s);
 	if (err == 0) {
 		err = load_batches(s, le64_get(ub->txg));
 	}
@@ -385,4 +421,50 @@ int
 space_load(struct pool *p, const struct uberblock *ub, struct space **out)
 {
 	return space_load_from(p, &space_store_pool, ub, out);
+}
+
+/* ---- growing ---- */
+
+/* A set that was added: its segments behind the others'. */
+static int
+segs_append(struct space *s, const struct space_set *set)
+{
+	uint32_t old_count = s->seg_count;
+	struct space_seg **old = s->segs_all;
+	struct space_seg **all = mem_zalloc_array(old_count + set->seg_count, sizeof(*all));
+
+	if (all == NULL) {
+		return -ENOMEM;
+	}
+	memcpy(all, old, old_count * sizeof(*all));
+	for (uint32_t k = 0; k < set->seg_count; k++) {
+		all[old_count + k] = &set->segs[k];
+	}
+	s->segs_old[s->set_count] = old;
+	s->segs_all = all;
+	s->seg_count = old_count + set->seg_count;
+	return 0;
+}
+
+int
+space_grow(struct space *s, struct pool_tx *tx, struct pool_phys *phys, bool *out_grown)
+{
+	*out_grown = false;
+	while (s->set_count < __atomic_load_n(&s->p->v.set_count, __ATOMIC_ACQUIRE)) {
+		struct space_set *set = &s->sets[s->set_count];
+		int err = set->segs == NULL ? set_init(s, s->set_count) : 0;
+
+		if (err == 0 && set->object == 0) {
+			err = s->store->create(s, tx, s->set_count, phys);
+		}
+		err = err != 0 ? err : segs_append(s, set);
+		if (err != 0) {
+			return err;
+		}
+		set->fresh = true;
+		s->total += set->sectors;
+		s->set_count++;
+		*out_grown = true;
+	}
+	return 0;
 }

@@ -49,6 +49,10 @@ void space_committed(struct space *s, uint64_t txg) MAY_PARK;
 /* Pool creation: make the OBJ_SEGMENTS objects in the MOS. */
 int space_create_objects(struct space *s, struct pool_tx *tx, struct pool_phys *phys) WARN_UNUSED MAY_PARK;
 
+/* Sync fiber: takes up sets that the pool has got since (pool.v), with an OBJ_SEGMENTS object each in phys; true when there were any. What it did before
+ * it failed stands. */
+int space_grow(struct space *s, struct pool_tx *tx, struct pool_phys *phys, bool *out_grown) WARN_UNUSED MAY_PARK;
+
 struct space_info {
 	uint64_t total_sectors, used_sectors, deferred_sectors; /* deferred is part of used until reusable */
 	uint64_t release_sectors; /* of deferred: what comes back without new work */

@@ -54,6 +54,7 @@ struct space_set {
 	uint64_t seg_sectors, sectors; /* [c] */
 	uint64_t object;               /* [c] after creation: OBJ_SEGMENTS object of the MOS */
 	atomic_ullong used;            /* [a] */
+	atomic_bool fresh; /* [s] added in this life of the pool: below roots that don't have its object its maps are empty */
 	struct space_seg *segs;
 };
 
@@ -96,6 +97,8 @@ struct space_log_block {
 struct space_store {
 	/* Finds the OBJ_SEGMENTS objects below a committed root. */
 	int (*attach)(struct space *s, const struct bp *mos_root);
+	/* Makes the object of a set. */
+	int (*create)(struct space *s, struct pool_tx *tx, uint32_t set, struct pool_phys *phys);
 	/* Bytes of the OBJ_SEGMENTS object of a set, below a committed root. */
 	int (*map_read)(struct space *s, const struct bp *mos_root, uint32_t set, uint64_t off,
 	    void *out, uint64_t len);
@@ -114,10 +117,11 @@ extern const struct space_store space_store_pool;
 struct space {
 	struct pool *p;
 	const struct space_store *store;
-	uint32_t set_count, core_count;
-	struct space_set *sets;
+	atomic_uint set_count; /* [a] grows: space_grow */
+	uint32_t core_count;
+	struct space_set *sets; /* room for POOL_SETS_MAX */
 	struct space_core *cores;
-	uint64_t total;                          /* [c] */
+	atomic_ullong total;                     /* [a] */
 	atomic_ullong used, deferred, reserved;  /* [a] */
 	atomic_ullong txg_meta[SPACE_TXG_SLOTS]; /* [a] sectors of metadata allocated in a txg */
 	atomic_ullong meta_worst;  /* decays: see space_admit.c */
@@ -147,8 +151,10 @@ struct space {
 	struct list log_blocks; /* oldest first */
 	uint64_t log_records, log_limit;
 	struct bp log_tail;
-	struct space_seg **segs_all; /* [c] of all sets */
-	uint32_t seg_count, fold_next;
+	struct space_seg **_Atomic segs_all; /* [a] of all sets, in order; a larger one when there is a set more, published before seg_count */
+	struct space_seg **segs_old[POOL_SETS_MAX]; /* the ones before, which somebody may still look at */
+	atomic_uint seg_count; /* [a] */
+	uint32_t fold_next;
 };
 
 #define MAP_IO_BYTES ((uint64_t)1 << 20) /* of a map at once */

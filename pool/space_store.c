@@ -23,10 +23,13 @@ store_attach(struct space *s, const struct bp *mos_root)
 	if (err == -ENOENT || (err == 0 && le64_get(phys->magic) != POOL_PHYS_MAGIC)) {
 		err = -ERR_CORRUPT;
 	}
+	/* a set without an object was added behind this root: space_grow takes it up with the next
+	 * one */
 	for (uint32_t i = 0; err == 0 && i < s->set_count; i++) {
 		s->sets[i].object = le64_get(phys->segments[i]);
 		if (s->sets[i].object == 0) {
-			err = -ERR_CORRUPT;
+			s->set_count = i;
+			err = i == 0 ? -ERR_CORRUPT : 0;
 		}
 	}
 	mem_free(phys);
@@ -40,6 +43,10 @@ store_map_read(
 	struct object_slot slot;
 	int err = rooted_slot(s->p, mos_root, s->sets[set].object, &slot);
 
+	if (err == -ENOENT && s->sets[set].fresh) {
+		memset(out, 0, len);
+		return 0;
+	}
 	if (err == 0 && slot.type != OBJ_SEGMENTS) {
 		err = -ERR_CORRUPT;
 	}
@@ -100,8 +107,29 @@ store_log_read(struct space *s, const struct bp *bp, struct iobuf **out)
 	return err == -ENOENT ? -ERR_CORRUPT : err;
 }
 
+static int
+store_create(struct space *s, struct pool_tx *tx, uint32_t index, struct pool_phys *phys)
+{
+	struct space_set *set = &s->sets[index];
+	uint32_t bs =
+	    set->seg_sectors * SECTOR_BYTES < 256 * MIB ? MAP_BLOCK_SMALL : MAP_BLOCK_LARGE;
+	struct pool_obj *o;
+	int err = pool_obj_create(tx, pool_mos(s->p), OBJ_SEGMENTS, bs, 0, 0, &o);
+
+	if (err != 0) {
+		return err;
+	}
+	/* nothing to write: what was never written reads as zeros, which is the table of an
+	 * empty set */
+	set->object = pool_obj_number(o);
+	phys->segments[index] = le64_of(set->object);
+	pool_obj_release(o);
+	return 0;
+}
+
 const struct space_store space_store_pool = {
     .attach = store_attach,
+    .create = store_create,
     .map_read = store_map_read,
     .map_write = store_map_write,
     .map_drop = store_map_drop,
@@ -113,21 +141,10 @@ const struct space_store space_store_pool = {
 int
 space_create_objects(struct space *s, struct pool_tx *tx, struct pool_phys *phys)
 {
-	for (uint32_t i = 0; i < s->set_count; i++) {
-		struct space_set *set = &s->sets[i];
-		uint32_t bs =
-		    set->seg_sectors * SECTOR_BYTES < 256 * MIB ? MAP_BLOCK_SMALL : MAP_BLOCK_LARGE;
-		struct pool_obj *o;
-		int err = pool_obj_create(tx, pool_mos(s->p), OBJ_SEGMENTS, bs, 0, 0, &o);
+	int err = 0;
 
-		if (err != 0) {
-			return err;
-		}
-		/* nothing to write: what was never written reads as zeros, which is the table of an
-		 * empty set */
-		set->object = pool_obj_number(o);
-		phys->segments[i] = le64_of(set->object);
-		pool_obj_release(o);
+	for (uint32_t i = 0; err == 0 && i < s->set_count; i++) {
+		err = store_create(s, tx, i, phys);
 	}
-	return 0;
+	return err;
 }

@@ -126,6 +126,22 @@ maplog_write(struct pool *p, uint64_t txg)
 	return err;
 }
 
+/* Sets that were added since: their objects are in the MOS before anything is allocated there. */
+static int
+grow(struct pool *p, struct pool_tx *tx)
+{
+	struct datasets *d = p->datasets;
+	bool grown = false;
+	int err = space_grow(p->space, tx, &d->phys, &grown);
+
+	if (grown) {
+		mutex_lock(&d->lock);
+		d->phys_dirty = true;
+		mutex_unlock(&d->lock);
+	}
+	return err;
+}
+
 int
 sync_txg(struct pool *p, uint64_t txg, uint32_t flags)
 {
@@ -136,7 +152,8 @@ sync_txg(struct pool *p, uint64_t txg, uint32_t flags)
 
 	tx_init_syncing(&tx, mos, txg);
 	atomic_store(&p->txgs->background, false);
-	err = datasets_sync(p, &tx);
+	err = grow(p, &tx);
+	err = err != 0 ? err : datasets_sync(p, &tx);
 	if (err == 0 && ds_is_dirty(mos, txg)) {
 		space_note_busy(p->space, txg);
 	}

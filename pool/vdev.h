@@ -60,18 +60,27 @@ struct vdevs {
 
 /* Is spec possible? -EINVAL with why. */
 int plan_check(const struct pool_create_spec *spec, char *why, size_t why_len) WARN_UNUSED;
+/* One set by itself: widths, parity, sizes. */
+int plan_check_set(const struct pool_set_spec *set, uint32_t index, char *why, size_t why_len) WARN_UNUSED;
+void plan_figures(const struct vdevs *v, uint32_t first_set, struct pool_plan *out); /* of sets from first_set on */
 int plan_check_spare(struct kb_drive *d, char *why, size_t why_len) WARN_UNUSED;
 int plan_check_name(const char *name, char *why, size_t why_len) WARN_UNUSED;
 /* Lays out new sets in memory (offsets, segments, guids). -EINVAL with why. */
 int vdev_layout(const struct pool_create_spec *spec, struct vdevs *out, char *why, size_t why_len) WARN_UNUSED;
 /* Which candidate drives belong to guid; picks the newest configuration; opens the groups. result->why on failure. */
 int vdev_assemble(const struct pool_import_spec *spec, struct vdevs *out, struct pool_import_result *result) WARN_UNUSED MAY_PARK;
+/* One set more, at index; -EINVAL: it is too large. */
+int vdev_layout_set(struct vdevs *v, const struct pool_set_spec *spec, uint32_t index) WARN_UNUSED;
+/* An entry for a drive that is new; false: there are too many. Its role is set first. */
+bool vdev_layout_drive(struct vdevs *v, struct kb_drive *kb, enum drive_role role, uint32_t set_index, uint32_t column);
 void vdev_free(struct vdevs *v, bool close_drives) MAY_PARK;
 
 /* Opens the groups of v's sets and gives them their drives. */
 /* Locks every data and log drive that is there for this process (spares are shared by pools). -EBUSY with why. */
 int vdev_claim(struct vdevs *v, bool readonly, char *why, size_t why_len) WARN_UNUSED;
 int vdev_open_groups(struct vdevs *v, bool readonly) WARN_UNUSED;
+/* The group of one set, with its drives. */
+int vdev_open_set(struct vdevs *v, uint32_t index) WARN_UNUSED;
 /* The next config_txg. */
 uint64_t vdev_next_config(const struct vdevs *v);
 /* Writes v as configuration config_txg and sets v->config_txg. A drive that fails at it is out, which is written too. -EIO: a set has lost

@@ -4,6 +4,7 @@
  * blocks went with them, stays suspended until it is imported anew. Whatever was synced is there in
  * the end.
  */
+#include "pool/space_int.h"
 #include "tests/unit/pool_files.h"
 
 /* As a hot-plug event would: the medium is back and is opened anew. */
@@ -497,6 +498,173 @@ test_offline(void)
 	rig_unmake(&rig);
 }
 
+/* ---- sets more ---- */
+
+/*
+ * A set is added while the pool is in use; files go there; everything is there after an import, and
+ * after a power cut at some moment of it: with the set, or as if it had never been added.
+ */
+static const struct shape two_parities = {6, 1, 0, 2, RAIDZ_KIND_PARITY};
+
+static void
+fill_pool(struct pool *p, uint32_t count, uint64_t seed)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		int err = write_file(p, 300000, seed + i);
+
+		UNIT_CHECK(err == 0);
+	}
+}
+
+static void
+run_add(void *arg UNUSED)
+{
+	struct pool_set_spec set = {RAIDZ_KIND_PARITY, 2, 6, rig.drives + 6};
+	struct pool_add_spec spec = {.sets = &set, .set_count = 1, .dry_run = true};
+	struct pool_import_result result;
+	struct pool_import_spec import = {0};
+	struct pool_status before, after;
+	struct pool_plan plan;
+	struct pool *p;
+	char why[200];
+	int err;
+
+	rig_open(&rig);
+	p = make_pool(&two_parities, "tank");
+	fill_pool(p, 8, 1);
+	err = pool_get_status(p, &before);
+	UNIT_CHECK(err == 0);
+	err = pool_add(p, &spec, &plan, why, sizeof(why));
+	UNIT_CHECK(err == 0 && plan.tolerates == 2 && plan.raw_bytes > 0);
+	spec.dry_run = false;
+	set.width = 5;
+	err = pool_add(p, &spec, &plan, why, sizeof(why));
+	UNIT_CHECK(err == -EINVAL && strstr(why, "differs") != NULL);
+	set.width = 6;
+	err = pool_scan(p, POOL_SCAN_START); /* it sees the new set's segments, too */
+	UNIT_CHECK(err == 0);
+	err = pool_add(p, &spec, &plan, why, sizeof(why));
+	UNIT_CHECK(err == 0);
+	err = pool_get_status(p, &after);
+	UNIT_CHECK(err == 0);
+	UNIT_CHECK(after.raw_bytes == before.raw_bytes + plan.raw_bytes);
+	pool_status_free(&before);
+	pool_status_free(&after);
+	fill_pool(p, 30, 100);
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	UNIT_CHECK(p->space->set_count == 2 && p->space->sets[1].used > 0);
+	check_files(p);
+	(void)wait_scan(p);
+	check_pool(p);
+	leave(p);
+	err = take(&import, NULL, &p, &result);
+	UNIT_CHECK(err == 0);
+	check_files(p);
+	check_pool(p);
+	/* the new set loses two drives like the old one */
+	kb_sim_vanish(rig.media[7]);
+	kb_sim_vanish(rig.media[10]);
+	fill_pool(p, 4, 200);
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	check_files(p);
+	kb_sim_return(rig.media[7]);
+	leave_with(p, 10);
+	rig_close(&rig);
+}
+
+static void
+cutter(void *arg UNUSED)
+{
+	fiber_sleep(rnd(12 * NSEC_PER_MSEC));
+	rt_sim_crash();
+}
+
+static void
+adder(void *arg UNUSED)
+{
+	struct pool_set_spec set = {RAIDZ_KIND_PARITY, 2, 6, rig.drives + 6};
+	struct pool_add_spec spec = {.sets = &set, .set_count = 1};
+	struct pool_plan plan;
+	struct pool *p;
+	char why[200];
+	int err;
+
+	rig_open(&rig);
+	p = make_pool(&two_parities, "tank");
+	fill_pool(p, 8, 1);
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	/* a few milliseconds into what follows */
+	fiber_spawn_wait(0, FIBER_ADMIN, "test-cut", cutter, NULL);
+	err = pool_add(p, &spec, &plan, why, sizeof(why));
+	UNIT_CHECK(err == 0);
+	for (uint32_t i = 0;; i++) {
+		/* whether the cut takes them doesn't matter */
+		(void)!pool_sync(p);
+		fiber_sleep(NSEC_PER_MSEC);
+	}
+}
+
+static void
+after_cut(void *arg)
+{
+	bool *with = arg;
+	struct pool_import_result result;
+	struct pool_import_spec import = {0};
+	struct pool *p;
+	int err;
+
+	rig_open(&rig);
+	err = take(&import, NULL, &p, &result);
+	UNIT_CHECK(err == 0);
+	if (err != 0) {
+		printf("\n    import: %s (%s)\n", err_str(err), result.why);
+		return;
+	}
+	*with = p->v.set_count == 2;
+	check_files(p);
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	UNIT_CHECK(p->space->set_count == p->v.set_count);
+	fill_pool(p, 20, 100);
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	check_files(p);
+	check_pool(p);
+	leave(p);
+	rig_close(&rig);
+}
+
+static void
+test_add(void)
+{
+	uint64_t seed = unit_seed(7);
+	unsigned with = 0, cuts = 40;
+
+	rng = seed * 2 + 1;
+	rig_make(&rig, 12, 128 * MIB);
+	in_sim(run_add, NULL, seed);
+	rig_unmake(&rig);
+	for (unsigned i = 0; i < cuts; i++) {
+		struct rt_options opt = sim_options(seed + i);
+		bool has = false;
+		int err;
+
+		rng = (seed + i) * 2 + 1;
+		rig_make(&rig, 12, 128 * MIB);
+		err = rt_run(&opt, adder, NULL);
+		CU_ASSERT_EQUAL(err, -ERR_CRASHED);
+		rig_power_cut(&rig, seed + i);
+		in_sim(after_cut, &has, seed + i);
+		with += has;
+		rig_unmake(&rig);
+	}
+	printf("%u of %u cuts with the set ", with, cuts);
+	CU_ASSERT(with > 0 && with < cuts);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -506,6 +674,7 @@ main(int argc, char **argv)
 	    {"offline", test_offline},
 	    {"scrub", test_scrub},
 	    {"spares", test_spares},
+	    {"add", test_add},
 #ifdef AGATE_DEBUG
 	    {"bugs_are_seen", test_bugs_are_seen},
 #endif
