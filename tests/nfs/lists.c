@@ -59,7 +59,9 @@ call_of(
 	ASSERT(nfsc_encode(&r->c, prog, vers, proc, NULL, &m) == 0);
 	uint8_t *more = mem_realloc(m.bytes, m.len + len + 1);
 	ASSERT(more != NULL);
-	memcpy(more + m.len, args, len);
+	if (len > 0) {
+		memcpy(more + m.len, args, len);
+	}
 	m.bytes = more;
 	m.len += len;
 	return m;
