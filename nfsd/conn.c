@@ -36,7 +36,7 @@ conn_put(struct conn *c)
 	list_remove(&c->link);
 	n->conn_count--;
 	n->reactor_conns[c->reactor]--;
-	n->peer_conns[c->peer_slot]--;
+	conn_count_peer(n, c->peer_slot, -1);
 	spin_unlock(&n->conns_guard);
 	iobuf_unref(c->rx);
 	iobuf_unref(c->frag);
@@ -215,15 +215,17 @@ conn_local(const struct conn *c, struct net_addr *out)
 	net_local(c->net, out);
 }
 
-/* How many requests one connection may have running: its share of what there is room for, so that
- * one client with many connections leaves room for others. */
+/* How many requests a connection may have running: its part of its client's part of what there is
+ * room for. Who has many connections divides what is his among them, and leaves the others theirs.
+ */
 static uint32_t
-conn_share(struct nfsd *n)
+conn_share(const struct conn *c)
 {
-	spin_lock(&n->conns_guard);
-	uint32_t conns = MAX(n->conn_count, 1u);
-	spin_unlock(&n->conns_guard);
-	return MIN(MAX(n->requests_max / conns, 2u), CONN_INFLIGHT_MAX);
+	struct nfsd *n = c->n;
+	uint32_t peers = atomic_load_explicit(&n->peers_used, memory_order_relaxed);
+	uint32_t own = atomic_load_explicit(&n->peer_conns[c->peer_slot], memory_order_relaxed);
+	uint32_t share = n->requests_max / MAX(peers, 1u) / MAX(own, 1u);
+	return MIN(MAX(share, 2u), CONN_INFLIGHT_MAX);
 }
 
 static int
@@ -241,7 +243,7 @@ conn_start_request(struct conn *c, struct iobuf *buf, const uint8_t *msg, uint32
 	c->inflight++;
 	atomic_fetch_add_explicit(&c->calls, 1, memory_order_relaxed);
 	fiber_spawn_wait(c->reactor, FIBER_REQUEST, "nfs-request", conn_request, r);
-	while (c->inflight >= conn_share(c->n) && !c->dead) {
+	while (c->inflight >= conn_share(c) && !c->dead) {
 		c->throttled = fiber_self();
 		fiber_park();
 		c->throttled = NULL;
@@ -523,7 +525,7 @@ conn_accept(struct listener *l, struct net_conn *net)
 	if (!full) {
 		c->reactor = conn_least_loaded(n);
 		n->reactor_conns[c->reactor]++;
-		n->peer_conns[c->peer_slot]++;
+		conn_count_peer(n, c->peer_slot, 1);
 		n->conn_count++;
 		list_push_back(&n->conns, &c->link);
 		wg_add(&n->fibers, 1);

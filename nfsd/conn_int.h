@@ -30,6 +30,8 @@ struct conn {
 	atomic_ullong calls, bytes_in, bytes_out;
 };
 
+/* One more or one less of them. conns_guard held. */
+void conn_count_peer(struct nfsd *n, unsigned slot, int by);
 /* Whether there is, or will be made, a place for one more connection of that peer_slot. conns_guard
  * held. */
 bool conn_make_room(struct nfsd *n, unsigned slot);

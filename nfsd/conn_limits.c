@@ -12,6 +12,16 @@
 #define CONN_PRESSED_NS NSEC_PER_SEC /* patience with incomplete records when buffers are short */
 #define CONN_RELIEVE_STEP 4u
 
+void
+conn_count_peer(struct nfsd *n, unsigned slot, int by)
+{
+	unsigned before = atomic_load(&n->peer_conns[slot]);
+	atomic_store(&n->peer_conns[slot], before + (unsigned)by);
+	if (by > 0 ? before == 0 : before == 1) {
+		atomic_fetch_add(&n->peers_used, (unsigned)by);
+	}
+}
+
 /* Of the address that has most connections, the one that has been silent for longest. */
 static struct conn *
 conn_choose_victim(struct nfsd *n, unsigned slot)

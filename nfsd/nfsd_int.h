@@ -55,10 +55,12 @@ struct nfsd {
 	struct drc *drc;
 
 	struct spin conns_guard;
-	struct list conns;               /* [s] conns_guard */
-	uint32_t conn_count;             /* [s] conns_guard */
-	uint32_t reactor_conns[64];      /* [s] conns_guard */
-	uint32_t peer_conns[CONN_PEERS]; /* [s] conns_guard; by a hash of the address */
+	struct list conns;          /* [s] conns_guard */
+	uint32_t conn_count;        /* [s] conns_guard */
+	uint32_t reactor_conns[64]; /* [s] conns_guard */
+	/* Written under conns_guard, read by anybody. Connections by a hash of the client's
+	 * address; how many of these are not 0. */
+	atomic_uint peer_conns[CONN_PEERS], peers_used;
 	uint32_t requests_max; /* [c] requests that half of the send budget has room for */
 
 	struct mutex config_lock;   /* RANK_NFSD_EXPORTS: pools and publishing */
