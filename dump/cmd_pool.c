@@ -244,6 +244,18 @@ chain_show(const struct dump_dataset *v, uint32_t count, const struct dump_datas
 	}
 }
 
+static void
+limits_show(const struct dump_dataset *ds)
+{
+	static const char *const names[] = {"quota", "refquota", "reservation", "refreservation"};
+
+	for (unsigned i = 0; i < 4; i++) {
+		if (ds->limit[i] != 0) {
+			(void)printf("\t%s=%llu", names[i], (unsigned long long)ds->limit[i]);
+		}
+	}
+}
+
 int
 cmd_datasets(struct dump_pool *p)
 {
@@ -263,6 +275,7 @@ cmd_datasets(struct dump_pool *p)
 		    (unsigned long long)(v[i].is_snap ? v[i].ref_sectors : v[i].used_sectors));
 		out_time(stdout, (int64_t)v[i].create_time, 0);
 		chain_show(v, count, &v[i]);
+		limits_show(&v[i]);
 		err = props_show(p, &v[i]);
 		(void)putchar('\n');
 		if (err != 0) {

@@ -49,6 +49,9 @@ dataset_decode(const uint8_t *raw, uint64_t object, uint32_t set_count, struct d
 	    .dead_sectors = b64(raw, 0xb8),
 	};
 	ds->is_snap = (ds->flags & FLAG_SNAPSHOT) != 0;
+	for (unsigned i = 0; i < 4; i++) {
+		ds->limit[i] = b64(raw, 0x70 + 8 * i);
+	}
 	memcpy(ds->name, raw + 0x300, sizeof(ds->name));
 	if (ds->guid == 0 || ds->name[sizeof(ds->name) - 1] != '\0' ||
 	    ds->props_bytes > PROPS_MAX) {

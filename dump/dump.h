@@ -257,6 +257,7 @@ struct dump_dataset {
 	uint64_t object, guid, parent, incarnation, create_txg, create_time, flags, used_sectors, props_bytes;
 	uint64_t prev_snap, prev_txg, origin, ref_sectors, dead_sectors;
 	bool is_snap;
+	uint64_t limit[4]; /* quota, refquota, reservation, refreservation; 0: none */
 	struct dump_bp root;
 	char name[256];
 	char path[PATH_MAX_DATASET];

@@ -285,7 +285,8 @@ create_try(struct create *c)
 	}
 	struct pool_need need = {.dirty_bytes = 2 * OBJ_DIRTY_BYTES,
 	    .log_bytes = LOG_RECORD_BYTES + c->args->target_len,
-	    .log_records = 1};
+	    .log_records = 1,
+	    .grow_bytes = SECTOR_BYTES};
 	err = fs_op_start(&c->op, &need, &c->dir, 1);
 	if (err != 0) {
 		return err;

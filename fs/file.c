@@ -220,7 +220,7 @@ file_touch_atime(struct fs_node *n)
 		return;
 	}
 	struct fs_op op = {.ds = ds};
-	struct pool_need need = {.dirty_bytes = OBJ_DIRTY_BYTES};
+	struct pool_need need = {.dirty_bytes = OBJ_DIRTY_BYTES, .frees = true};
 	if (fs_op_start(&op, &need, &n, 1) != 0) {
 		return;
 	}

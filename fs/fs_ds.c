@@ -189,7 +189,7 @@ static int
 ds_fill(struct fs_pool *fp, struct pool_ds *pds, const struct prop_setting *set, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		int err = pool_ds_prop_set(pds, set[i].name, set[i].value);
+		int err = prop_set_local(pds, set[i].name, set[i].value);
 		if (err != 0) {
 			return err;
 		}

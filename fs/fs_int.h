@@ -72,8 +72,11 @@ struct prop_def {
 };
 const struct prop_def *prop_find(const char *name);
 const struct prop_def *prop_at(uint32_t index);
+/* One of the limits, which aren't inherited and which the pool keeps; NULL: name is none of them. */
+uint64_t *prop_limit(const char *name, struct pool_limits *l);
 /* Effective value of a settable property: local, inherited or default. */
 void prop_effective(struct fs_pool *fp, const char *path, const struct prop_def *def, struct fs_prop *out);
+int prop_set_local(struct pool_ds *pds, const char *name, const char *value) WARN_UNUSED MAY_PARK;
 int prop_parse_pair(const char *pair, const struct prop_def **out_def, char *out_value, size_t value_len, char *why, size_t why_len) WARN_UNUSED;
 
 /* ================= inodes and nodes (inode.c, node.c) ================= */

@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <time.h>
+#include "base/size.h"
 #include "fs/fs_int.h"
 
 /* ---- names ---- */
@@ -211,6 +212,42 @@ time_text(uint64_t sec, char *out, size_t len)
 	}
 }
 
+static uint64_t
+size_reported(const char *name, const struct pool_ds_info *info)
+{
+	const struct {
+		const char *name;
+		uint64_t bytes;
+	} sizes[] = {{"used", info->used_bytes}, {"available", info->available_bytes},
+	    {"referenced", info->referenced_bytes}, {"logicalused", info->logical_bytes},
+	    {"usedbydataset", info->own_bytes}, {"usedbysnapshots", info->snapshots_bytes},
+	    {"usedbychildren", info->children_bytes},
+	    {"usedbyrefreservation", info->reserved_bytes}, {"pendingfree", info->pending_bytes}};
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		if (strcmp(sizes[i].name, name) == 0) {
+			return sizes[i].bytes;
+		}
+	}
+	return 0;
+}
+
+static void
+limit_reported(const struct prop_def *def, struct pool_ds *pds, struct fs_prop *out)
+{
+	struct pool_limits l;
+	pool_ds_get_limits(pds, &l);
+	memset(out, 0, sizeof(*out));
+	out->name = def->name;
+	out->is_number = true;
+	out->number = *prop_limit(def->name, &l);
+	out->source = out->number != 0 ? FS_PROP_LOCAL : FS_PROP_DEFAULT;
+	if (out->number != 0) {
+		size_text(out->number, out->value, sizeof(out->value));
+	} else {
+		(void)snprintf(out->value, sizeof(out->value), "none");
+	}
+}
+
 static void
 prop_reported(const struct prop_def *def, const struct pool_ds_info *info, struct fs_prop *out)
 {
@@ -236,10 +273,7 @@ prop_reported(const struct prop_def *def, const struct pool_ds_info *info, struc
 		    (unsigned long long)(out->number / 100),
 		    (unsigned long long)(out->number % 100));
 	} else {
-		out->number = strcmp(def->name, "used") == 0         ? info->used_bytes
-			      : strcmp(def->name, "available") == 0  ? info->available_bytes
-			      : strcmp(def->name, "referenced") == 0 ? info->referenced_bytes
-								     : info->logical_bytes;
+		out->number = size_reported(def->name, info);
 		size_text(out->number, out->value, sizeof(out->value));
 	}
 }
@@ -253,7 +287,10 @@ fs_prop_get(struct fs_pool *fp, const char *path, const char *name, struct fs_pr
 	if (err != 0) {
 		return err;
 	}
-	if (def->parse != NULL) {
+	struct pool_limits none;
+	if (prop_limit(name, &none) != NULL) {
+		limit_reported(def, pds, out);
+	} else if (def->parse != NULL) {
 		prop_effective(fp, path, def, out);
 	} else {
 		struct pool_ds_info info;
@@ -272,6 +309,38 @@ refresh_one(void *arg, struct pool_ds *pds)
 		fs_ds_refresh(ds);
 	}
 	return 0;
+}
+
+/* Under fp->lock. */
+int
+prop_set_local(struct pool_ds *pds, const char *name, const char *value)
+{
+	struct pool_limits l;
+	uint64_t *field;
+	pool_ds_get_limits(pds, &l);
+	field = prop_limit(name, &l);
+	if (field == NULL) {
+		return pool_ds_prop_set(pds, name, value);
+	}
+	*field = 0;
+	if (value != NULL && strcmp(value, "none") != 0 && size_parse(value, field) != 0) {
+		return -EINVAL;
+	}
+	return pool_ds_set_limits(pds, &l);
+}
+
+static void
+set_refused(const char *path, const char *name, int err, char *why, size_t why_len)
+{
+	struct pool_limits none;
+	bool limit = prop_limit(name, &none) != NULL;
+	(void)snprintf(why, why_len, "%s: %s", path,
+	    err == -ENOENT            ? "no such file system"
+	    : limit && err == -ENOSPC ? "there isn't so much left to reserve"
+	    : limit && err == -EINVAL ? "a reservation can't be larger than the quota"
+	    : limit && err == -ERR_FEATURE
+		? "the pool was made without limits; 'pool upgrade' adds them"
+		: err_str(err));
 }
 
 int
@@ -294,7 +363,7 @@ fs_prop_set(struct fs_pool *fp, const char *path, const char *name, const char *
 	struct pool_ds *pds;
 	err = pool_ds_open(fp->pool, path, &pds);
 	if (err == 0) {
-		err = pool_ds_prop_set(pds, name, value == NULL ? NULL : canonical);
+		err = prop_set_local(pds, name, value == NULL ? NULL : canonical);
 		pool_ds_close(pds);
 	}
 	if (err == 0) {
@@ -302,8 +371,7 @@ fs_prop_set(struct fs_pool *fp, const char *path, const char *name, const char *
 	}
 	mutex_unlock(&fp->lock);
 	if (err != 0) {
-		(void)snprintf(why, why_len, "%s: %s", path,
-		    err == -ENOENT ? "no such file system" : err_str(err));
+		set_refused(path, name, err, why, why_len);
 	}
 	return err;
 }

@@ -111,6 +111,34 @@ parse_recordsize(
 	return 0;
 }
 
+/* "none", or a size. */
+static int
+parse_limit(
+    const char *text, char *out, size_t out_len, uint64_t *out_number, char *why, size_t why_len)
+{
+	uint64_t n = 0;
+	if (strcmp(text, "none") != 0 && size_parse(text, &n) != 0) {
+		return refuse(why, why_len, text, "none or a size such as 500M or 2T");
+	}
+	if (n == 0) {
+		(void)snprintf(out, out_len, "none");
+	} else {
+		(void)snprintf(out, out_len, "%llu", (unsigned long long)n);
+	}
+	*out_number = n;
+	return 0;
+}
+
+uint64_t *
+prop_limit(const char *name, struct pool_limits *l)
+{
+	return strcmp(name, "quota") == 0            ? &l->quota
+	       : strcmp(name, "refquota") == 0       ? &l->refquota
+	       : strcmp(name, "reservation") == 0    ? &l->reservation
+	       : strcmp(name, "refreservation") == 0 ? &l->refreservation
+						     : NULL;
+}
+
 static const struct prop_def defs[] = {
     {"type", NULL, NULL, false},
     {"creation", NULL, NULL, true},
@@ -125,6 +153,15 @@ static const struct prop_def defs[] = {
     {"atime", "off", parse_atime, false},
     {"sync", "standard", parse_sync, false},
     {"readonly", "off", parse_onoff, false},
+    {"quota", "none", parse_limit, true},
+    {"refquota", "none", parse_limit, true},
+    {"reservation", "none", parse_limit, true},
+    {"refreservation", "none", parse_limit, true},
+    {"usedbydataset", NULL, NULL, true},
+    {"usedbysnapshots", NULL, NULL, true},
+    {"usedbychildren", NULL, NULL, true},
+    {"usedbyrefreservation", NULL, NULL, true},
+    {"pendingfree", NULL, NULL, true},
     {"guid", NULL, NULL, true},
 };
 

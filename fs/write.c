@@ -102,6 +102,15 @@ write_dirty_bytes(struct fs_node *n, uint64_t off, uint32_t len)
 	return size <= block ? ALIGN_UP((uint32_t)size, SECTOR_BYTES) : len + 2 * block;
 }
 
+/* Overwriting a file that has all its blocks makes it no larger. */
+static uint32_t
+write_grow_bytes(struct fs_node *n, uint64_t off, uint32_t len)
+{
+	struct fs_attr a;
+	fs_getattr(n, &a);
+	return off + len <= a.size && a.used_bytes >= a.size ? 0 : len;
+}
+
 static void
 write_log(struct fs_op *op, struct fs_node *n, uint64_t off, const struct write_data *w, bool defer)
 {
@@ -180,7 +189,8 @@ fs_write(struct fs_node *n, const struct fs_req *req, uint64_t off, const struct
 		struct pool_need need = {
 		    .dirty_bytes = write_dirty_bytes(n, off, w.len) + OBJ_DIRTY_BYTES,
 		    .log_bytes = w.len + LOG_RECORD_BYTES,
-		    .log_records = 1};
+		    .log_records = 1,
+		    .grow_bytes = write_grow_bytes(n, off, w.len)};
 		err = fs_op_start(&op, &need, &n, 1);
 		if (err == 0) {
 			err = fs_op_finish(&op, write_locked(&op, n, off, &w, how));

@@ -140,6 +140,7 @@ pool_create(const struct pool_create_spec *spec, struct pool **out, char *out_wh
 	}
 	p->v.feat_rocompat = FEATURES_ROCOMPAT; /* a new pool has all that we know */
 	(void)snprintf(p->name, sizeof(p->name), "%s", spec->name);
+	p->v.feat_rocompat = FEATURES_ROCOMPAT; /* a new pool has all that we know */
 	p->timeline = 1;
 	p->ub.pool_guid = p->v.pool_guid;
 	p->ub.timeline = le64_of(p->timeline);

@@ -65,6 +65,7 @@ ds_free_memory(struct pool_ds *ds)
 	mem_free(ds->props);
 	mem_free(ds->freed.v);
 	mem_free(ds->landed.v);
+	limits_free(ds);
 	mem_free(ds);
 }
 
@@ -198,10 +199,13 @@ phys_is_newer(const struct pool *p, const struct dataset_phys *phys)
 	bool plain = le64_get(phys->flags) == 0 && le64_get(phys->prev_snap) == 0 &&
 		     le64_get(phys->prev_snap_txg) == 0 && le64_get(phys->origin) == 0 &&
 		     le64_get(phys->deadmap) == 0 && le64_get(phys->recent) == 0;
+	bool limited = (le64_get(phys->quota) | le64_get(phys->refquota) |
+			   le64_get(phys->reservation) | le64_get(phys->refreservation)) != 0;
 
 	return (le64_get(phys->flags) & ~DATASET_SNAPSHOT) >> DATASET_FLAGS_INCOMPAT_SHIFT != 0 ||
 	       le64_get(phys->next_snap) != 0 || le64_get(phys->pending) != 0 ||
-	       (!plain && !pool_has_snapshots(p));
+	       (!plain && !pool_has_snapshots(p)) ||
+	       (limited && (p->v.feat_rocompat & FEATURE_RO_LIMITS) == 0);
 }
 
 int
@@ -227,6 +231,10 @@ ds_phys_decode(const struct dataset_phys *phys, struct pool_ds *ds)
 	ds->create_time = le64_get(phys->create_time);
 	ds->prev_snap_txg = le64_get(phys->prev_snap_txg);
 	ds->props_bytes = (uint32_t)le64_get(phys->props_bytes);
+	ds->limits.told = (struct pool_limits){.quota = le64_get(phys->quota),
+	    .refquota = le64_get(phys->refquota),
+	    .reservation = le64_get(phys->reservation),
+	    .refreservation = le64_get(phys->refreservation)};
 	memcpy(ds->name, phys->name, sizeof(phys->name));
 	atomic_store(&ds->own_sectors, le64_get(phys->used_sectors));
 	return deads_from_phys(phys, &ds->dead);

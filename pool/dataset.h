@@ -2,6 +2,7 @@
 #ifndef AGATE_POOL_DATASET_H
 #define AGATE_POOL_DATASET_H
 
+#include "pool/limits.h"
 #include "pool/tree.h"
 #include "pool/txg.h"
 
@@ -23,7 +24,10 @@ struct cut {
 
 /* What is shown of a dataset, in set sectors, as of the last commit. figures.c */
 struct ds_figures {
-	uint64_t referenced, own, snapshots, pending, children;
+	uint64_t referenced, own, snapshots; /* without what is pending */
+	uint64_t pending;
+	uint64_t children, live;   /* below it: what counts as used; what is really there, it included */
+	uint64_t unused, refslack; /* reservations: what is kept for it and those below; for itself */
 };
 
 struct ds_numbers {
@@ -105,6 +109,7 @@ struct pool_ds {
 	bool phys_dirty;           /* something above isn't in the MOS yet */
 	uint64_t destroy_txg;
 	struct ds_figures shown;
+	struct ds_limits limits;
 	struct list zombie;        /* destroyed, not yet synced */
 	struct snap *origin;       /* NULL: not a clone. As the chain: changed by the syncing fiber only (a clone's is set before it is there) */
 	struct snap **snaps;       /* its chain, oldest first */

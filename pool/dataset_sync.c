@@ -80,6 +80,10 @@ phys_fill(struct pool_ds *ds, struct dataset_phys *phys)
 	phys->create_time = le64_of(ds->create_time);
 	phys->used_sectors = le64_of(atomic_load(&ds->own_sectors));
 	phys->props_bytes = le64_of(ds->props_bytes);
+	phys->quota = le64_of(ds->limits.told.quota);
+	phys->refquota = le64_of(ds->limits.told.refquota);
+	phys->reservation = le64_of(ds->limits.told.reservation);
+	phys->refreservation = le64_of(ds->limits.told.refreservation);
 	phys->root = ds->root;
 	memcpy(phys->name, ds->name, sizeof(phys->name));
 	if (pool_has_snapshots(ds->p)) {

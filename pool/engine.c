@@ -98,7 +98,7 @@ pool_engine_create(struct pool *p)
 	err = err != 0 ? err : datasets_create(p);
 	err = err != 0 ? err : first_objects_create(p);
 	if (err == 0) {
-		figures_update(p);
+		figures_update(p, le64_get(p->ub.txg));
 		log_ring_start(p, 0);
 		err = txgs_start(p);
 	}
@@ -119,7 +119,7 @@ pool_engine_open(struct pool *p)
 	err = err != 0 ? err : space_load(p, &p->ub, &p->space);
 	err = err != 0 ? err : datasets_open(p);
 	if (err == 0) {
-		figures_update(p);
+		figures_update(p, le64_get(p->ub.txg));
 	}
 	if (err == 0 && !p->readonly) {
 		notes_load(p);

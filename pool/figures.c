@@ -42,36 +42,45 @@ struct sums {
 	uint64_t live, pending, used;
 };
 
-/* Under datasets.lock. Returns what ds takes with everything below it. */
+/* Under datasets.lock. Returns what ds takes of its parent, with everything below it. */
 static uint64_t
-take(struct pool_ds *ds, struct sums *sums)
+take(struct pool_ds *ds, struct sums *sums, uint64_t txg)
 {
 	const struct pool_ds *chain = chain_owner(ds);
 	uint64_t used = atomic_load(&ds->used_sectors), own = atomic_load(&ds->own_sectors);
 	uint64_t pending = MIN(atomic_load(&ds->pending_sectors), own);
 	uint64_t snapshots =
 	    atomic_load(&chain->dead_young) + atomic_load(&chain->snaps_dead_young);
-	uint64_t children = 0;
+	struct limit_figures fig = {
+	    .referenced = used - pending, .own_and_dead = own - pending + snapshots};
+	uint64_t charge;
 
-	sums->live += own - pending + snapshots;
+	sums->live += fig.own_and_dead;
 	sums->pending += pending;
 	sums->used += own + snapshots;
+	fig.live = fig.own_and_dead;
 	list_for_each(l, &ds->children)
 	{
-		children += take(list_entry(l, struct pool_ds, sibling), sums);
+		struct pool_ds *child = list_entry(l, struct pool_ds, sibling);
+
+		fig.children += take(child, sums, txg);
+		fig.live += child->shown.live;
 	}
 	ds->shown = (struct ds_figures){
-	    .referenced = used - pending,
+	    .referenced = fig.referenced,
 	    .own = own - pending,
 	    .snapshots = snapshots,
 	    .pending = pending,
-	    .children = children,
+	    .children = fig.children,
+	    .live = fig.live,
 	};
-	return own - pending + snapshots + children;
+	charge = limits_take_up(ds, &fig);
+	limits_landed(ds, txg); /* not before: between the two it counts twice */
+	return charge;
 }
 
 void
-figures_update(struct pool *p)
+figures_update(struct pool *p, uint64_t txg)
 {
 	struct datasets *d = p->datasets;
 	struct space_info info;
@@ -79,7 +88,8 @@ figures_update(struct pool *p)
 	uint64_t buried;
 
 	mutex_lock(&d->lock);
-	(void)take(d->root, &sums);
+	(void)take(d->root, &sums, txg);
+	limits_take_down(d->root);
 	list_for_each(l, &d->zombies)
 	{
 		const struct pool_ds *ds = list_entry(l, struct pool_ds, zombie);
@@ -110,12 +120,30 @@ free_sectors(const struct space_info *info, uint64_t reserve, uint64_t live)
 	return info->total_sectors - MIN(taken, info->total_sectors);
 }
 
+/* What ds could use with the given reserve: of the pool, and of what its quotas leave. */
+static uint64_t
+free_for(const struct pool_ds *ds, const struct space_info *info, uint64_t reserve)
+{
+	uint64_t blocked = atomic_load(&ds->limits.blocked);
+	uint64_t all = free_sectors(info, reserve, ds->p->datasets->shown_live);
+
+	return MIN(all - MIN(all, blocked), limits_left(ds));
+}
+
+uint64_t
+figures_free(const struct pool_ds *ds)
+{
+	struct space_info info;
+
+	space_get_info(ds->p->space, &info);
+	return free_for(ds, &info, info.reserve_sectors);
+}
+
 void
 figures_info(struct pool_ds *ds, struct pool_ds_info *out)
 {
-	struct pool *p = ds->p;
+	const struct pool *p = ds->p;
 	const struct ds_figures *f = &ds->shown;
-	uint64_t live = p->datasets->shown_live;
 	struct space_info info;
 
 	space_get_info(p->space, &info);
@@ -123,11 +151,13 @@ figures_info(struct pool_ds *ds, struct pool_ds_info *out)
 	out->own_bytes = space_data_bytes(p, f->own);
 	out->snapshots_bytes = space_data_bytes(p, f->snapshots);
 	out->children_bytes = space_data_bytes(p, f->children);
-	out->used_bytes = out->own_bytes + out->snapshots_bytes + out->children_bytes;
+	out->reserved_bytes = space_data_bytes(p, f->refslack);
+	out->used_bytes =
+	    out->own_bytes + out->snapshots_bytes + out->children_bytes + out->reserved_bytes;
 	out->pending_bytes = space_data_bytes(p, f->pending);
-	out->available_bytes = space_data_bytes(p, free_sectors(&info, info.reserve_sectors, live));
-	out->size_bytes = space_data_bytes(
-	    p, f->referenced + free_sectors(&info, info.reserve_min_sectors, live));
+	out->available_bytes = space_data_bytes(p, free_for(ds, &info, info.reserve_sectors));
+	out->size_bytes =
+	    space_data_bytes(p, f->referenced + free_for(ds, &info, info.reserve_min_sectors));
 	out->free_bytes = out->size_bytes - out->referenced_bytes;
 }
 

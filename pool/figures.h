@@ -4,8 +4,10 @@
 
 #include "pool/pool_int.h"
 
-/* The syncing fiber, when a txg is committed (and once before it runs): takes down what is shown from now on. */
-void figures_update(struct pool *p) MAY_PARK;
+/* The syncing fiber, when txg is committed (and once before it runs): takes down what is shown from now on. */
+void figures_update(struct pool *p, uint64_t txg) MAY_PARK;
+/* Under datasets.lock: sectors that ds could still use. */
+uint64_t figures_free(const struct pool_ds *ds);
 /* Under datasets.lock: the figures of out. */
 void figures_info(struct pool_ds *ds, struct pool_ds_info *out);
 /* Never waits. */

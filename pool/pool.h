@@ -302,6 +302,7 @@ struct pool_ds_info {
 	uint64_t own_bytes;            /* referenced and not its origin's */
 	uint64_t snapshots_bytes;      /* only its snapshots refer to it: comes back when all of them go */
 	uint64_t children_bytes;       /* used of the datasets below */
+	uint64_t reserved_bytes;       /* of used: what its refreservation still lacks */
 	uint64_t pending_bytes;        /* its own that was removed and is being freed; not in used */
 	uint64_t available_bytes;      /* what one may still write */
 	uint64_t free_bytes;           /* available, and what the reserve holds back for the moment */
@@ -387,6 +388,17 @@ uint64_t pool_features(struct pool *p); /* feat_rocompat */
 int pool_ds_prop_set(struct pool_ds *ds, const char *key, const char *value) WARN_UNUSED MAY_PARK;
 int pool_ds_prop_get(struct pool_ds *ds, const char *key, char *out, size_t len) WARN_UNUSED; /* -ENOENT; -ENAMETOOLONG */
 int pool_ds_prop_each(struct pool_ds *ds, int (*each)(void *arg, const char *key, const char *value), void *arg) WARN_UNUSED;
+/*
+ * Limits, in bytes as they are told (docs/space.md); 0 = none. quota: it and all below, snapshots too; refquota: its own files. reservation,
+ * refreservation: so much is kept for them. A quota may be below what is used: then nothing grows. Writers get -EDQUOT from pool_tx_begin.
+ * set: durable; in force when it returns. -ENOSPC: there isn't so much to reserve; -EINVAL: more reserved than the quota allows;
+ * -ERR_FEATURE: the pool was made before there were limits (pool_upgrade); -EROFS, -ESTALE, -ERR_SUSPENDED.
+ */
+struct pool_limits {
+	uint64_t quota, refquota, reservation, refreservation;
+};
+void pool_ds_get_limits(struct pool_ds *ds, struct pool_limits *out);
+int pool_ds_set_limits(struct pool_ds *ds, const struct pool_limits *l) WARN_UNUSED MAY_PARK;
 /* How blocks of this dataset are written from now on; the owner sets it when it opens the dataset or a property changes. */
 struct pool_ds_policy {
 	enum bp_compress compress;
@@ -406,11 +418,12 @@ struct pool_need {
 	uint32_t dirty_bytes;   /* memory that will become dirty: data, plus 48 KiB per object or directory changed */
 	uint32_t log_bytes;     /* payload of the records, upper bound */
 	uint32_t log_records;
-	bool frees;             /* net-freeing or administrative: may use half of the reserve */
+	bool frees;             /* net-freeing or administrative: may use half of the reserve; no quota applies */
+	uint32_t grow_bytes;    /* what the dataset grows by at most, metadata aside: for quotas. 0: only what is there is changed */
 };
 /*
  * Reserves, waits while the dirty limit or the log throttles, joins the open txg. Call it with no lock of fs/ or
- * pool/ held. -ENOSPC (after forcing up to three txgs), -EROFS, -ERR_SUSPENDED, -ESTALE (dataset destroyed). May park.
+ * pool/ held. -ENOSPC, -EDQUOT (both after forcing up to three txgs), -EROFS, -ERR_SUSPENDED, -ESTALE (dataset destroyed). May park.
  */
 int pool_tx_begin(struct pool_ds *ds, const struct pool_need *need, struct pool_tx **out) WARN_UNUSED MAY_PARK;
 /* During pool_replay only: no log space, all of the reserve. */

@@ -88,6 +88,7 @@ struct config_header {
 STATIC_ASSERT(sizeof(struct config_header) == 0x200);
 
 #define FEATURE_RO_SNAPSHOTS 1u /* snapshots, clones, deadlists, entries of the unlinked set with min_txg or flags */
+#define FEATURE_RO_LIMITS 2u /* quota, refquota, reservation, refreservation of a dataset */
 
 struct config_set {
 	struct guid guid;          /* 0x00 */

@@ -380,6 +380,7 @@ fresh_take_place(struct pool_ds *old, struct pool_ds *fresh)
 	atomic_store(&fresh->incarnation, atomic_load(&old->incarnation) + 1);
 	fresh->props = old->props;
 	fresh->props_bytes = old->props_bytes;
+	fresh->limits.told = old->limits.told;
 	list_splice_back(&fresh->children, &old->children);
 	list_for_each(l, &fresh->children)
 	{

@@ -171,7 +171,7 @@ sync_txg(struct pool *p, uint64_t txg, uint32_t flags)
 	}
 	pool_resume(p);
 	space_committed(p->space, txg);
-	figures_update(p);
+	figures_update(p, txg);
 	atomic_store(&p->txgs->settling, space_is_settling(p->space));
 	p->txgs->held = space_is_held(p->space);
 	return 0;

@@ -8,6 +8,7 @@
  */
 #include "pool/dataset.h"
 #include "pool/figures.h"
+#include "pool/limits.h"
 #include "pool/pool_log.h"
 #include "pool/txg.h"
 
@@ -183,9 +184,19 @@ tx_begin_level(struct pool_ds *ds, const struct pool_need *need, unsigned level,
 	if (err != 0) {
 		goto free_tx;
 	}
-	err = sectors_reserve(p, &(struct space_ask){.sectors = tx->need_sectors, .level = level});
+	if (level == 0) {
+		err = limits_begin(tx, space_sectors_for(p, need->grow_bytes, SPACE_RECORD_BYTES));
+		if (err != 0) {
+			goto undirty;
+		}
+	}
+	err = sectors_reserve(p, &(struct space_ask){.sectors = tx->need_sectors,
+				     .level = level,
+				     .blocked = DELIBERATE_BUG("pool-reservation-ignored")
+						    ? 0
+						    : atomic_load(&ds->limits.blocked)});
 	if (err != 0) {
-		goto undirty;
+		goto unlimit;
 	}
 	if (log) {
 		err = log_reserve(tx, need);
@@ -206,6 +217,8 @@ leave:
 	log_unreserve(tx);
 unreserve:
 	space_unreserve(p->space, tx->need_sectors);
+unlimit:
+	limits_cancel(tx);
 undirty:
 	atomic_fetch_sub(&p->txgs->reserved_bytes, need->dirty_bytes);
 free_tx:
@@ -247,7 +260,7 @@ txg_count_dirty(struct pool_tx *tx, uint32_t bytes, uint32_t copies)
 void
 txg_count_object(struct pool_tx *tx, bool new_table_block, uint32_t copies)
 {
-	if (tx->syncing) {
+	if (tx->syncing || DELIBERATE_BUG("pool-inode-uncounted")) {
 		return;
 	}
 	atomic_fetch_add(&tx->p->txgs->dirty_bytes[TXG_SLOT(tx->txg)], TXG_OBJECT_BYTES);
@@ -272,6 +285,7 @@ tx_settle_space(struct pool_tx *tx)
 		space_unreserve(p->space, tx->need_sectors - used);
 	}
 	atomic_fetch_add(&p->txgs->dirty_sectors[TXG_SLOT(tx->txg)], used);
+	limits_end(tx, used);
 }
 
 void

@@ -266,7 +266,7 @@ held_look(struct txgs *t, uint64_t at)
 	if (!space_release_held(t->p->space)) {
 		t->held = false;
 		atomic_store(&t->settling, space_is_settling(t->p->space));
-		figures_update(t->p);
+		figures_update(t->p, txg_committed(t));
 	}
 	return MIN(at, rt_now_ns() + BACKGROUND_NS);
 }

@@ -61,6 +61,7 @@ struct pool_tx {
 	uint32_t need_bytes;
 	uint64_t need_sectors;
 	uint64_t dirtied_bytes, dirtied_sectors;
+	struct limit_chain *chain; /* whose quotas it counts against; NULL: nobody's */
 };
 
 /* Is there room for an administrative change? Waits for what is coming back, like a transaction. -ENOSPC, -ERR_SUSPENDED. tx.c */

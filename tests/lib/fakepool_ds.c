@@ -137,6 +137,22 @@ pool_ds_get_info(struct pool_ds *ds, struct pool_ds_info *out)
 	out->destroyed = ds->destroyed;
 }
 
+void
+pool_ds_get_limits(struct pool_ds *ds, struct pool_limits *out)
+{
+	*out = ds->limits;
+}
+
+int
+pool_ds_set_limits(struct pool_ds *ds, const struct pool_limits *l)
+{
+	if (l->reservation > GIB) {
+		return -ENOSPC;
+	}
+	ds->limits = *l;
+	return 0;
+}
+
 uint64_t
 pool_ds_guid(const struct pool_ds *ds)
 {

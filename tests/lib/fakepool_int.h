@@ -41,6 +41,7 @@ struct pool_ds {
 	uint8_t owner[512];
 	struct fake_prop props[16];
 	uint32_t prop_count;
+	struct pool_limits limits;
 	struct pool_obj **slots; /* by number */
 	uint64_t *generations;
 	uint64_t slot_cap;

@@ -47,6 +47,16 @@ static const struct value_case value_cases[] = {
     {"sync", "always", "always", 1},
     {"sync", "never", NULL, 0},
     {"readonly", "on", "on", 1},
+    {"quota", "10G", "10.0G", 10 * GIB},
+    {"quota", "none", "none", 0},
+    {"quota", "-1", NULL, 0},
+    {"quota", "", NULL, 0},
+    {"refquota", "3145728", "3.00M", 3 * MIB},
+    {"refquota", "0", "none", 0},
+    {"refquota", "1.5G", NULL, 0},
+    {"reservation", "100MiB", "100M", 100 * MIB},
+    {"refreservation", "4K", "4.00K", 4 * KIB},
+    {"refreservation", "nothing", NULL, 0},
 };
 
 static void
@@ -66,7 +76,7 @@ values_run(void *arg)
 		if (err == 0) {
 			UNIT_CHECK(fs_prop_get(r.fp, "tank", c->name, &p) == 0);
 			UNIT_CHECK(strcmp(p.value, c->canonical) == 0 && p.number == c->number);
-			UNIT_CHECK(p.source == FS_PROP_LOCAL);
+			UNIT_CHECK(p.source == FS_PROP_LOCAL || strcmp(p.value, "none") == 0);
 		}
 	}
 	UNIT_CHECK(fs_prop_set(r.fp, "tank", "recordsise", "4K", why, sizeof(why)) == -ENOENT);

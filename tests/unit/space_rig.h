@@ -124,7 +124,7 @@ space_random(uint8_t *data, size_t len)
 static inline int
 space_file_try(struct pool_ds *ds, uint32_t block_bytes, struct pool_obj **out)
 {
-	struct pool_need need = {.dirty_bytes = 2 * SPACE_OBJ_BYTES};
+	struct pool_need need = {.dirty_bytes = 2 * SPACE_OBJ_BYTES, .grow_bytes = SECTOR_BYTES};
 	struct pool_tx *tx;
 	int err = pool_tx_begin(ds, &need, &tx);
 
@@ -151,7 +151,7 @@ static inline int
 space_write(struct pool_ds *ds, struct pool_obj *o, uint64_t off, uint32_t len)
 {
 	static uint8_t data[MIB];
-	struct pool_need need = {.dirty_bytes = len + SPACE_OBJ_BYTES};
+	struct pool_need need = {.dirty_bytes = len + SPACE_OBJ_BYTES, .grow_bytes = len};
 	struct iovec iov = {data, len};
 	struct pool_tx *tx;
 	int err = pool_tx_begin(ds, &need, &tx);
@@ -184,7 +184,8 @@ static inline int
 space_small_file(struct pool_ds *ds, uint32_t len, uint64_t *out_number)
 {
 	static uint8_t data[64 * KIB];
-	struct pool_need need = {.dirty_bytes = len + 2 * SPACE_OBJ_BYTES};
+	struct pool_need need = {
+	    .dirty_bytes = len + 2 * SPACE_OBJ_BYTES, .grow_bytes = MAX(len, SECTOR_BYTES)};
 	struct iovec iov = {data, len};
 	struct pool_obj *o;
 	struct pool_tx *tx;
