@@ -3,6 +3,7 @@
 
 #define FSINFO_PROPERTIES 0x1bu /* LINK, SYMLINK, HOMOGENEOUS, CANSETTIME */
 #define LINK_MAX_SHOWN 65000u
+#define FILE_MAX_SHOWN ((uint64_t)1 << 60) /* what a file of the smallest records reaches */
 
 /* Handle in, node out; answers the failure itself. */
 static bool
@@ -59,7 +60,7 @@ nfs3_fsinfo(struct nfs3_op *op)
 		xdr_put_u32(x, SECTOR_BYTES);
 	}
 	xdr_put_u32(x, 65536); /* preferred READDIR size */
-	xdr_put_u64(x, INT64_MAX);
+	xdr_put_u64(x, FILE_MAX_SHOWN);
 	xdr_put_u32(x, 0); /* time_delta: 1 ns */
 	xdr_put_u32(x, 1);
 	xdr_put_u32(x, FSINFO_PROPERTIES);

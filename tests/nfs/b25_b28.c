@@ -153,6 +153,7 @@ b28_limits(struct nfs_rig *r)
 	    ok->properties == (FSF3_LINK | FSF3_SYMLINK | FSF3_HOMOGENEOUS | FSF3_CANSETTIME));
 	CU_ASSERT(ok->rtmax >= ok->rtpref && ok->wtmax >= ok->wtpref && ok->rtmax == 1u << 20);
 	CU_ASSERT(ok->time_delta.seconds == 0 && ok->time_delta.nseconds == 1);
+	CU_ASSERT(ok->maxfilesize == 1ull << 60);
 	nfsc_free(NFSC_FSINFO, &fi);
 	PATHCONF3res pc;
 	CU_ASSERT(nfsc_call(&r->c, NFSC_PATHCONF, &fsargs, &pc) == 0 && pc.status == NFS3_OK);
