@@ -208,6 +208,7 @@ session_lines(struct session *s)
 	    err == 0 && (end = memchr(start, '\n', s->len - (size_t)(start - s->line))) != NULL) {
 		err = session_reply(s, server_answer(s, start, (size_t)(end - start)));
 		start = end + 1;
+		fiber_maybe_yield();
 	}
 	s->len -= (uint32_t)(start - s->line);
 	memmove(s->line, start, s->len);
@@ -309,6 +310,7 @@ server_accept(void *arg)
 	while ((err = net_accept(a->socket, &conn)) != -ECANCELED) {
 		if (err == 0) {
 			server_begin(a, conn);
+			fiber_maybe_yield();
 		}
 	}
 	wg_done(&a->sessions);

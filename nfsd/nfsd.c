@@ -19,6 +19,7 @@ nfsd_acceptor(void *arg)
 	while ((err = net_accept(l->tcp, &net)) != -ECANCELED) {
 		if (err == 0) {
 			conn_accept(l, net);
+			fiber_maybe_yield();
 		} else {
 			log_limited(LOG_WARN, "accept-failed reason=%s", err_str(err));
 			fiber_sleep(100 * NSEC_PER_MSEC);

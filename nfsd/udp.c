@@ -47,6 +47,7 @@ udp_serve(void *listener)
 		if (got < 0) {
 			fiber_sleep(10 * NSEC_PER_MSEC);
 		}
+		fiber_maybe_yield();
 	}
 	wg_done(&l->n->fibers);
 }

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """hostile.py NFS_PORT MOUNT_PORT EXPORT FILE: clients that don't read, that send halves, that connect again and again, that
-send nothing but empty fragments, while another asks.
+send nothing but empty fragments, or datagrams without end, while another asks.
 
 FILE exists in EXPORT and is at least 8 MiB. Exit 0: the other client was answered each time within ANSWER_S, which is
 well under the time after which the server cuts the hostile ones off.
 """
 import multiprocessing
+import socket
 import struct
 import sys
 import time
 
-from nfsrpc import NFS, Client, call, lookup, mount, opaque
+from nfsrpc import MOUNT, NFS, Client, call, lookup, mount, opaque
 
 ANSWER_S = 10
 SLOW_READERS = 40
@@ -85,8 +86,19 @@ def empty_fragments(port):
         pass
 
 
-def fragmenters(port, root):
-    held = [multiprocessing.Process(target=empty_fragments, args=(port,), daemon=True) for _ in range(FRAGMENTERS)]
+def datagrams(port):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(("127.0.0.5", 0))
+    junk = call(MOUNT, 1, opaque(b"/nosuch/share"))[4:]
+    while True:
+        try:
+            s.sendto(junk, ("127.0.0.1", port))
+        except OSError:
+            pass
+
+
+def unceasing(what, target, target_port, port, root):
+    held = [multiprocessing.Process(target=target, args=(target_port,), daemon=True) for _ in range(FRAGMENTERS)]
     for p in held:
         p.start()
     time.sleep(1)
@@ -95,7 +107,7 @@ def fragmenters(port, root):
     for p in held:
         p.terminate()
         p.join()
-    print("answered beside %d clients that send empty fragments" % FRAGMENTERS)
+    print("answered beside %d clients that send %s" % (FRAGMENTERS, what))
 
 
 def main():
@@ -107,7 +119,8 @@ def main():
     slow_readers(port, root, fh)
     halves(port, root)
     idle(port, root)
-    fragmenters(port, root)
+    unceasing("empty fragments", empty_fragments, port, port, root)
+    unceasing("datagrams", datagrams, int(sys.argv[2]), port, root)
 
 
 if __name__ == "__main__":
