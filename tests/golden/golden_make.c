@@ -1,6 +1,7 @@
 /*
  * golden_make DIR - makes the pool of a golden image in the simulation: seven drives in a 6+1 set
- * and two log drives, files of every kind, and a few changes that are in the log only. Writes
+ * and two log drives, files of every kind, snapshots (with sorted and unsorted deadlists, one held,
+ * one between destroyed ones), a clone, and a few changes that are in the log only. Writes
  * DIR/d0.img ... DIR/d8.img as they would be found after a power cut. See tests/golden/README.md.
  */
 #include "fs/fs.h"
@@ -195,6 +196,100 @@ fill_late(struct fs_node *root)
 	must(rig_rename(root, "hello", root, "hello there"));
 }
 
+/* ---- snapshots ---- */
+
+static void
+snap(const char *a, const char *b)
+{
+	const char *names[] = {a, b};
+	uint32_t bad;
+
+	must(pool_snap_create(pool, names, b != NULL ? 2 : 1, &bad));
+}
+
+static void
+snap_gone(const char *name)
+{
+	const char *names[] = {name};
+	uint32_t bad;
+
+	must(pool_snap_destroy(pool, names, 1, &bad));
+}
+
+/* Old contents go; the first time a file, and its number is used again. */
+static void
+change_first(struct fs_node *root)
+{
+	struct fs_node *dir, *n;
+
+	must(rig_lookup(root, "files", &dir));
+	must(rig_lookup(dir, "records", &n));
+	contents(n, 131072, 131072);
+	must(rig_truncate(n, 300000));
+	fs_node_put(n);
+	if (rig_exists(dir, "block")) {
+		must(rig_remove(dir, "block"));
+		must(pool_sync(pool));
+		fs_node_put(file(dir, "instead of block", 20000));
+	}
+	fs_node_put(dir);
+}
+
+static void
+change_small(struct fs_node *root)
+{
+	struct fs_node *n;
+
+	must(rig_lookup(root, "tree", &n));
+	for (uint64_t off = 0; off < 2000000; off += 270000) {
+		contents(n, off, 4096);
+	}
+	fs_node_put(n);
+}
+
+static void
+change_clone(struct fs_node *root)
+{
+	struct fs_node *n = file(root, "only in the clone", 9000);
+
+	fs_node_put(n);
+	must(rig_remove(root, "asked"));
+}
+
+static int
+ignore(void *arg UNUSED, const struct pool_snap_info *s UNUSED)
+{
+	return 0;
+}
+
+/* One way through all of it; the last changes are in recent lists, not sorted. */
+static void
+snapshots(void)
+{
+	struct pool_ds *clone;
+
+	snap("golden@first", "golden/small@first");
+	in_dataset("golden", change_first);
+	in_dataset("golden/small", change_small);
+	must(pool_sync(pool));
+	snap("golden@gone", NULL);
+	in_dataset("golden", change_first);
+	must(pool_sync(pool));
+	snap("golden@second", "golden/small@second");
+	in_dataset("golden", change_first);
+	must(pool_sync(pool));
+	snap_gone("golden@gone");
+	must(pool_snap_each(pool, "golden", POOL_SNAP_UNIQUE, ignore, NULL));
+	must(pool_snap_hold(pool, "golden@second", "a tag"));
+	must(pool_ds_clone(pool, "golden@first", "golden/clone", &clone));
+	pool_ds_close(clone);
+	fs_pool_close(fp);
+	must(fs_pool_open(pool, NULL, NULL, &fp));
+	in_dataset("golden/clone", change_clone);
+	in_dataset("golden/small", change_small);
+	must(pool_sync(pool));
+}
+
 static void
 image_write(uint32_t i)
 {
@@ -245,6 +340,7 @@ golden_main(void *arg UNUSED)
 	must(fs_prop_set(fp, "golden", "sync", "disabled", why, sizeof(why)));
 	in_dataset("golden", fill_root);
 	in_dataset("golden/small", fill_small);
+	snapshots();
 	must(fs_prop_set(fp, "golden", "sync", NULL, why, sizeof(why)));
 	must(pool_sync(pool));
 	in_dataset("golden", fill_late);

@@ -55,6 +55,9 @@ dataset_report(struct dump_pool *p, const char *dataset)
 static void
 pool_report(struct dump_pool *p, bool whole)
 {
+	struct dump_dataset *v;
+	uint32_t count;
+
 	if (whole) {
 		(void)printf("== config\n");
 		(void)cmd_config(p);
@@ -65,8 +68,11 @@ pool_report(struct dump_pool *p, bool whole)
 	}
 	(void)printf("== datasets\n");
 	(void)cmd_datasets(p);
-	dataset_report(p, "golden");
-	dataset_report(p, "golden/small");
+	ASSERT(dump_datasets(p, &v, &count) == 0);
+	for (uint32_t i = 0; i < count; i++) {
+		dataset_report(p, v[i].path);
+	}
+	mem_free(v);
 }
 
 /* stdout while fn runs, as text. */

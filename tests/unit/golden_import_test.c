@@ -81,6 +81,43 @@ look(struct fs_ds *ds)
 	fs_node_put(root);
 }
 
+static int
+count_snap(void *arg, const struct pool_snap_info *s UNUSED)
+{
+	++*(uint32_t *)arg;
+	return 0;
+}
+
+/* Snapshots are there, can be read, and can go: all space of theirs comes back. */
+static void
+look_snapshots(struct pool *pool)
+{
+	const char *free_ones[] = {"golden/small@first", "golden/small@second"};
+	const char *held[] = {"golden@second"};
+	struct pool_ds_info info;
+	struct pool_ds *ds;
+	uint32_t count = 0, bad;
+
+	must(pool_snap_each(pool, "golden", 0, count_snap, &count));
+	UNIT_CHECK(count == 2);
+	must(pool_snap_open(pool, "golden@first", &ds));
+	UNIT_CHECK(pool_ds_root_object(ds) != 0);
+	pool_ds_close(ds);
+	must(pool_ds_open(pool, "golden/clone", &ds));
+	pool_ds_get_info(ds, &info);
+	UNIT_CHECK(strcmp(info.origin, "golden@first") == 0);
+	pool_ds_close(ds);
+	UNIT_CHECK(pool_snap_destroy(pool, held, 1, &bad) == -EBUSY);
+	must(pool_snap_destroy(pool, free_ones, 2, &bad));
+	must(pool_ds_open(pool, "golden/small", &ds));
+	must(pool_sync(pool));
+	pool_ds_get_info(ds, &info);
+	UNIT_CHECK(info.snapshots_bytes == 0 && info.snapshot_count == 0);
+	pool_ds_close(ds);
+	must(pool_snap_release(pool, held[0], "a tag"));
+	must(pool_snap_destroy(pool, held, 1, &bad));
+}
+
 static void
 import_main(void *arg UNUSED)
 {
@@ -114,6 +151,9 @@ import_main(void *arg UNUSED)
 	char *text = rig_dump(ds); /* every block is read */
 	mem_free(text);
 	fs_ds_close(ds);
+	if ((pool_features(pool) & FEATURE_RO_SNAPSHOTS) != 0) {
+		look_snapshots(pool);
+	}
 	must(pool_sync(pool));
 	UNIT_CHECK(fs_check(fp, print_problem, NULL, &count) == 0 && count == 0);
 	UNIT_CHECK(pool_check(pool, print_problem, NULL, &count) == 0 && count == 0);
