@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "bench/server_cost.h"
 #include "tests/lib/libnfs_client.h"
 
 #define FILE_BYTES (64u << 20)
@@ -178,27 +179,6 @@ run_client(struct client *c, const char *url, int ready, int go, double seconds)
 	_exit(EXIT_SUCCESS);
 }
 
-/* Processor time of a process with all its threads, in microseconds. */
-static double
-cpu_us(const char *pid)
-{
-	char path[64], text[1024];
-	unsigned long user, system;
-	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
-	FILE *f = fopen(path, "re");
-	if (f == NULL || fgets(text, sizeof(text), f) == NULL) {
-		die("%s: no such process", path);
-	}
-	fclose(f);
-	const char *behind = strrchr(text, ')');
-	if (behind == NULL ||
-	    sscanf(behind + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-		&system) != 2) {
-		die("%s isn't understood", path);
-	}
-	return (double)(user + system) * 1e6 / (double)sysconf(_SC_CLK_TCK);
-}
-
 static double
 percentile(const struct result *r, double part)
 {
@@ -214,7 +194,7 @@ percentile(const struct result *r, double part)
 
 static void
 report(const struct load *load, unsigned clients, const struct result *r, double seconds,
-    double server_us)
+    const struct server_cost *server)
 {
 	printf(
 	    "%-12s %3u clients  %9.0f ops/s", load->name, clients, (double)r->operations / seconds);
@@ -224,8 +204,12 @@ report(const struct load *load, unsigned clients, const struct result *r, double
 	printf("  mean %.0f us  p50 %.0f  p99 %.0f  p99.9 %.0f us",
 	    (double)r->nanoseconds / 1000 / (double)r->operations, percentile(r, 0.5),
 	    percentile(r, 0.99), percentile(r, 0.999));
-	if (server_us > 0) {
-		printf("  server %.1f us/op", server_us / (double)r->operations);
+	if (server->cpu_us > 0) {
+		printf("  server %.1f us/op", server->cpu_us / (double)r->operations);
+	}
+	if (server->instructions > 0) {
+		printf(
+		    "  %.0f instructions/op", (double)server->instructions / (double)r->operations);
 	}
 	putchar('\n');
 }
@@ -318,15 +302,21 @@ main(int argc, char **argv)
 		die("%s", strerror(errno));
 	}
 	start_clients(load, argv[1], clients, seconds, results, &go);
-	double before = argc > 5 ? cpu_us(argv[5]) : 0;
+	struct server_cost server = {0};
+	if (argc > 5) {
+		server_cost_begin(&server, argv[5]);
+	}
 	uint64_t start = now_ns();
 	if (write(go, bytes, clients) != (ssize_t)clients) {
 		die("%s", strerror(errno));
 	}
 	struct timespec rest = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
 	nanosleep(&rest, NULL);
-	double took = (double)(now_ns() - start) / 1e9, after = argc > 5 ? cpu_us(argv[5]) : 0;
+	double took = (double)(now_ns() - start) / 1e9;
+	if (argc > 5) {
+		server_cost_end(&server);
+	}
 	gather(results, clients, &all);
-	report(load, clients, &all, took, after - before);
+	report(load, clients, &all, took, &server);
 	return EXIT_SUCCESS;
 }
