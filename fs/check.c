@@ -235,28 +235,41 @@ check_ds(struct checking *c)
 	return err;
 }
 
+struct check_all {
+	struct checking proto;
+	struct fs_pool *fp;
+	uint64_t problems;
+};
+
+static int
+check_one(void *arg, struct pool_ds *pds)
+{
+	struct check_all *all = arg;
+	struct checking c = all->proto;
+	c.ds = fs_ds_find(all->fp, pool_ds_guid(pds));
+	if (c.ds == NULL || c.ds->root_object == 0) {
+		return 0;
+	}
+	int err = check_ds(&c);
+	all->problems += c.problems;
+	mem_free(c.seen);
+	mem_free(c.todo);
+	return err;
+}
+
 int
 fs_check(struct fs_pool *fp, void (*problem)(void *arg, const char *what), void *arg,
     uint64_t *out_count)
 {
-	uint64_t problems = 0;
 	uint8_t *leaf = mem_zalloc(DIR_NODE_BYTES);
+	struct check_all all = {.proto = {.problem = problem, .arg = arg, .leaf = leaf}, .fp = fp};
 	int err = leaf == NULL ? -ENOMEM : pool_is_readonly(fp->pool) ? 0 : pool_sync(fp->pool);
 	mutex_lock(&fp->lock);
-	for (struct list *it = fp->datasets.next; err == 0 && it != &fp->datasets; it = it->next) {
-		struct checking c = {.ds = list_entry(it, struct fs_ds, link),
-		    .problem = problem,
-		    .arg = arg,
-		    .leaf = leaf};
-		if (!atomic_load(&c.ds->gone) && c.ds->root_object != 0) {
-			err = check_ds(&c);
-		}
-		problems += c.problems;
-		mem_free(c.seen);
-		mem_free(c.todo);
+	if (err == 0) {
+		err = pool_ds_each(fp->pool, pool_name(fp->pool), true, check_one, &all);
 	}
 	mutex_unlock(&fp->lock);
 	mem_free(leaf);
-	*out_count = problems;
+	*out_count = all.problems;
 	return err;
 }

@@ -300,10 +300,7 @@ create_try(struct create *c)
 static int
 create_args_check(const char *name, uint32_t len, const struct fs_create_args *args)
 {
-	int err = name_check(name, len);
-	if (err == 0 && name_is_dots(name, len)) {
-		err = -EEXIST;
-	}
+	int err = name_check_new(name, len);
 	if (err == 0 && args->how != FS_CREATE_EXCLUSIVE) {
 		err = setattr_valid(&args->set);
 	}

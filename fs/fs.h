@@ -48,6 +48,26 @@ void fs_ds_close(struct fs_ds *ds);
 uint64_t fs_ds_guid(const struct fs_ds *ds);
 struct pool_ds *fs_ds_pool_ds(struct fs_ds *ds);
 
+/*
+ * ---- snapshots. Names are "path@snapshot". ----
+ * A snapshot in service is an fs_ds of its own, read-only, with its own fsid; it comes with its first use and keeps nobody from destroying
+ * it (its nodes are stale then). Hold it as long as you hold a node of it.
+ */
+/* All or none, one moment for all. -EEXIST, -ENOENT, -EINVAL, -ENOSPC, -ERR_FEATURE; *out_bad: which name. Durable on return. */
+int fs_snap_create(struct fs_pool *fp, const char *const *names, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
+int fs_snap_destroy(struct fs_pool *fp, const char *const *names, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK; /* -EBUSY: held, or has clones */
+int fs_snap_rename(struct fs_pool *fp, const char *name, const char *new_snap) WARN_UNUSED MAY_PARK;
+int fs_snap_open(struct fs_pool *fp, const char *name, struct fs_ds **out) WARN_UNUSED MAY_PARK;
+int fs_snap_open_guid(struct fs_pool *fp, uint64_t ds_guid, uint64_t snap_guid, struct fs_ds **out) WARN_UNUSED MAY_PARK; /* no lock when it is in service */
+uint64_t fs_ds_snap_guid(const struct fs_ds *ds); /* 0: no snapshot */
+/* The dataset is what it was in the snapshot, at once for everyone; -EBUSY: there are newer snapshots. keep_as: the path of a clone that gets what would be
+ * discarded. Handles of what the snapshot holds stay good; who uses the old fs_ds hears -ESTALE, sees fs_ds_is_moving, and opens it anew. */
+int fs_ds_rollback(struct fs_pool *fp, const char *snap, const char *keep_as) WARN_UNUSED MAY_PARK;
+bool fs_ds_is_moving(const struct fs_ds *ds); /* being rolled back, or was: another fs_ds is or will be in its place */
+uint64_t fs_ds_incarnation(const struct fs_ds *ds); /* another one after each rollback */
+int fs_ds_clone(struct fs_pool *fp, const char *snap, const char *path, const char *const *props, uint32_t prop_count, char *why, size_t why_len) WARN_UNUSED MAY_PARK;
+int fs_ds_promote(struct fs_pool *fp, const char *path, char *why, size_t why_len) WARN_UNUSED MAY_PARK;
+
 enum fs_prop_source { FS_PROP_DEFAULT, FS_PROP_LOCAL, FS_PROP_INHERITED, FS_PROP_READONLY };
 struct fs_prop {
 	const char *name;   /* static */
@@ -58,7 +78,7 @@ struct fs_prop {
 	char inherited_from[DATASET_NAME_MAX + 1];
 };
 /* Settable and inherited: compression (off|on|lz4|zstd|zstd-1..19), checksum (on|xxh3|blake2b), recordsize (4K..1M, power of two),
- * atime (off|on|relatime; default off), sync (standard|always|disabled), readonly (off|on). Settable, not inherited: quota, refquota,
+ * atime (off|on|relatime; default off), sync (standard|always|disabled), readonly (off|on), snapdir (hidden|visible). Settable, not inherited: quota, refquota,
  * reservation, refreservation (none or a size). Read-only: used, usedbydataset, usedbysnapshots, usedbychildren, usedbyrefreservation,
  * pendingfree, available, referenced, logicalused, compressratio, creation, guid, type. -ENOENT: unknown; why says so and what is near. value NULL = inherit again. */
 int fs_prop_set(struct fs_pool *fp, const char *path, const char *name, const char *value, char *why, size_t why_len) WARN_UNUSED MAY_PARK;
@@ -68,6 +88,7 @@ const char *fs_prop_name(uint32_t index);
 
 /* ================= requests ================= */
 #define FS_GROUPS_MAX 32
+#define FS_SNAPDIR_NAME ".snapshot" /* in every directory, see below */
 #define FS_NAME_MAX 255
 #define FS_SYMLINK_MAX 4095
 #define FS_IO_BYTES_MAX (1u << 20)
@@ -146,6 +167,7 @@ void fs_node_put(struct fs_node *n);
 uint64_t fs_node_object(const struct fs_node *n);
 uint64_t fs_node_generation(const struct fs_node *n);
 struct fs_ds *fs_node_ds(const struct fs_node *n);
+bool fs_is_root(const struct fs_node *n); /* of its dataset or snapshot */
 /* Is n at or below the directory `top`? For exports of sub-directories. Walks parents (a hard-linked file: any of its parents it remembers). */
 int fs_node_is_below(struct fs_node *n, uint64_t top_object, bool *out) WARN_UNUSED MAY_PARK;
 
@@ -174,11 +196,29 @@ struct fs_dirent {
 	uint64_t cookie;          /* give it back to go on behind this entry; stays valid for ever, also when the entry goes */
 	enum fs_type type;
 	const struct fs_attr *attr; /* with plus; NULL when it could not be read */
+	bool snapdir;             /* it is the .snapshot of the directory that is listed; object is its fileid, no node */
 };
 /* Calls emit for the entries behind cookie (0 = from the start, "." and ".." first) until it returns false or the end. Entries that exist
  * throughout come exactly once. emit must not park. -ENOTDIR, -EACCES. */
 int fs_readdir(struct fs_node *dir, const struct fs_cred *cred, uint64_t cookie, bool plus,
     bool (*emit)(void *arg, const struct fs_dirent *e), void *arg, bool *out_eof) WARN_UNUSED MAY_PARK;
+
+/*
+ * ---- .snapshot: a directory that isn't there, in every directory of a dataset (not in snapshots). Its entries are the snapshots in which
+ * that directory exists, each leading to it as it was. It is named by the directory it is in. ----
+ */
+bool fs_name_is_snapdir(const char *name, uint32_t len);
+uint64_t fs_snapdir_fileid(uint64_t dir_object);
+/* May cred go through dir/.snapshot? -ENOENT when dir is in a snapshot itself. */
+int fs_snapdir_enter(struct fs_node *dir, const struct fs_cred *cred) WARN_UNUSED;
+void fs_snapdir_getattr(struct fs_node *dir, struct fs_attr *out); /* mtime and ctime move when snapshots come and go */
+uint32_t fs_snapdir_access(struct fs_node *dir, const struct fs_cred *cred, uint32_t want);
+/* A snapshot's name, not "." or "..". Drop the node, then close out_snap. */
+int fs_snapdir_lookup(struct fs_node *dir, const struct fs_cred *cred, const char *name, uint32_t len, struct fs_ds **out_snap,
+    struct fs_node **out) WARN_UNUSED MAY_PARK;
+/* As fs_readdir; entries have no attributes. ".." is dir. */
+int fs_snapdir_readdir(struct fs_node *dir, const struct fs_cred *cred, uint64_t cookie, bool (*emit)(void *arg, const struct fs_dirent *e),
+    void *arg, bool *out_eof) WARN_UNUSED MAY_PARK;
 
 struct fs_statfs {
 	uint64_t total_bytes, free_bytes, avail_bytes;

@@ -1,28 +1,69 @@
 /*
- * fs_ds.c - datasets in service. They are found by guid in a table that only grows: an entry is
- * published with a release store and never taken out, so readers take no lock.
+ * fs_ds.c - datasets and snapshots in service.
+ *
+ * An fs_ds is found in a hash table by the guid of its dataset or, when it is a snapshot, by that
+ * of the snapshot alone, because a promotion gives snapshots to another dataset. Readers take no
+ * lock: an entry is published with a release store, and one that was taken out keeps its link and
+ * its memory until every reactor has passed through its loop (qsbr). The table holds one reference,
+ * each user another one; who finds an entry whose count is 0 already hasn't found it. A node is
+ * valid as long as its user holds the fs_ds it got it from.
+ *
+ * Datasets are in the table from fs_pool_open or their creation on; they leave it when they are
+ * destroyed, and a rollback puts a new one in the place of the old. A snapshot comes into it when
+ * somebody looks for it the first time, and leaves it when it is destroyed, or when SNAPS_MAX
+ * others came after it and nobody uses it.
  */
 #include <stdio.h>
 #include "fs/dir.h"
 
-static struct fs_ds *
-bucket_first(struct fs_pool *fp, uint64_t guid)
+#define SNAPS_MAX 1024u
+
+static _Atomic(struct fs_ds *) *
+bucket_of(struct fs_pool *fp, uint64_t key)
 {
-	return atomic_load_explicit(&fp->buckets[guid % FS_DS_BUCKETS], memory_order_acquire);
+	return &fp->buckets[key % FS_DS_BUCKETS];
+}
+
+/* Between two parks. */
+static struct fs_ds *
+table_find(struct fs_pool *fp, uint64_t key)
+{
+	struct fs_ds *ds = atomic_load_explicit(bucket_of(fp, key), memory_order_acquire);
+	while (ds != NULL &&
+	       (ds->key != key || atomic_load_explicit(&ds->gone, memory_order_relaxed))) {
+		ds = atomic_load_explicit(&ds->hash_next, memory_order_acquire);
+	}
+	return ds;
 }
 
 struct fs_ds *
 fs_ds_find(struct fs_pool *fp, uint64_t guid)
 {
-	for (struct fs_ds *ds = bucket_first(fp, guid); ds != NULL; ds = ds->hash_next) {
-		if (ds->guid == guid) {
-			return atomic_load_explicit(&ds->gone, memory_order_relaxed) ? NULL : ds;
-		}
-	}
-	return NULL;
+	return table_find(fp, guid);
 }
 
-/* Distinct for each dataset (the steps can be undone, so no two guids meet) and never 0. */
+static bool
+ref_if_used(struct fs_ds *ds)
+{
+	unsigned refs = atomic_load_explicit(&ds->refs, memory_order_relaxed);
+	while (refs != 0) {
+		if (atomic_compare_exchange_weak_explicit(
+			&ds->refs, &refs, refs + 1, memory_order_acq_rel, memory_order_relaxed)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+struct fs_ds *
+fs_ds_find_get(struct fs_pool *fp, uint64_t key)
+{
+	struct fs_ds *ds = table_find(fp, key);
+	return ds != NULL && ref_if_used(ds) ? ds : NULL;
+}
+
+/* Distinct for each dataset and snapshot (the steps can be undone, so no two guids meet) and never
+ * 0. */
 static uint64_t
 fsid_of(uint64_t guid)
 {
@@ -43,8 +84,7 @@ owner_load(struct fs_ds *ds)
 	if (le64_get(o.magic) == FS_OWNER_MAGIC && le32_get(o.version) != 1) {
 		return -ERR_FEATURE;
 	}
-	if (le64_get(o.magic) != FS_OWNER_MAGIC || bits == 0 ||
-	    bits > DIR_HASH_BITS) {
+	if (le64_get(o.magic) != FS_OWNER_MAGIC || bits == 0 || bits > DIR_HASH_BITS) {
 		return -ERR_CORRUPT;
 	}
 	ds->hash_bits = bits;
@@ -62,7 +102,13 @@ fs_ds_load(struct fs_pool *fp, struct pool_ds *pds, struct fs_ds **out)
 	ds->fp = fp;
 	ds->pds = pool_ds_ref(pds);
 	ds->guid = pool_ds_guid(pds);
-	ds->fsid = fsid_of(ds->guid);
+	ds->snap_guid = pool_ds_snap_guid(pds);
+	ds->key = ds->snap_guid != 0 ? ds->snap_guid : ds->guid;
+	ds->fsid = fsid_of(ds->key);
+	ds->cache_id = DELIBERATE_BUG("fs-names-of-the-past")
+			   ? ds->guid
+			   : atomic_fetch_add_explicit(&fp->next_cache_id, 1, memory_order_relaxed);
+	atomic_init(&ds->refs, 1);
 	ds->hash_bits = DIR_HASH_BITS;
 	ds->root_object = pool_ds_root_object(pds);
 	mutex_init(&ds->tree_lock, RANK_FS_RENAME);
@@ -73,26 +119,137 @@ fs_ds_load(struct fs_pool *fp, struct pool_ds *pds, struct fs_ds **out)
 		fs_ds_free(ds);
 		return err;
 	}
-	fs_ds_refresh(ds);
+	if (ds->snap_guid != 0) {
+		atomic_store(&ds->readonly, true);
+		atomic_store(&ds->atime, FS_ATIME_OFF);
+	} else {
+		fs_ds_refresh(ds);
+	}
 	*out = ds;
 	return 0;
+}
+
+/* ---- the table ---- */
+
+static void
+ds_reclaim(struct qsbr_node *n)
+{
+	mem_free(container_of(n, struct fs_ds, retired));
+}
+
+static void
+ds_end(struct fs_ds *ds)
+{
+	pool_ds_close(ds->pds);
+	qsbr_retire(&ds->retired, ds_reclaim);
+}
+
+void
+fs_ds_close(struct fs_ds *ds)
+{
+	if (atomic_fetch_sub_explicit(&ds->refs, 1, memory_order_acq_rel) == 1) {
+		ds_end(ds);
+	}
+}
+
+/* One that was never in the table. */
+void
+fs_ds_free(struct fs_ds *ds)
+{
+	ASSERT(list_empty(&ds->link) && atomic_load(&ds->refs) == 1);
+	pool_ds_close(ds->pds);
+	mem_free(ds);
+}
+
+/* Under the spin lock. */
+static void
+table_add(struct fs_pool *fp, struct fs_ds *ds)
+{
+	_Atomic(struct fs_ds *) *bucket = bucket_of(fp, ds->key);
+	atomic_init(&ds->hash_next, atomic_load_explicit(bucket, memory_order_relaxed));
+	list_push_back(&fp->datasets, &ds->link);
+	fp->snap_count += ds->snap_guid != 0;
+	atomic_store_explicit(bucket, ds, memory_order_release);
+}
+
+/* Under the spin lock. Its own link stays, for those who stand on it. */
+static void
+table_take_out(struct fs_ds *ds)
+{
+	struct fs_pool *fp = ds->fp;
+	_Atomic(struct fs_ds *) *at = bucket_of(fp, ds->key);
+	struct fs_ds *have;
+	while ((have = atomic_load_explicit(at, memory_order_relaxed)) != ds) {
+		at = &have->hash_next;
+	}
+	atomic_store_explicit(
+	    at, atomic_load_explicit(&ds->hash_next, memory_order_relaxed), memory_order_release);
+	list_remove(&ds->link);
+	fp->snap_count -= ds->snap_guid != 0;
 }
 
 void
 fs_ds_publish(struct fs_pool *fp, struct fs_ds *ds)
 {
-	_Atomic(struct fs_ds *) *bucket = &fp->buckets[ds->guid % FS_DS_BUCKETS];
-	ds->hash_next = atomic_load_explicit(bucket, memory_order_relaxed);
-	list_push_back(&fp->datasets, &ds->link);
-	atomic_store_explicit(bucket, ds, memory_order_release);
+	spin_lock(&fp->table);
+	table_add(fp, ds);
+	spin_unlock(&fp->table);
 }
 
 void
-fs_ds_free(struct fs_ds *ds)
+fs_ds_withdraw(struct fs_ds *ds)
 {
-	ASSERT(atomic_load(&ds->users) == 0);
-	pool_ds_close(ds->pds);
-	mem_free(ds);
+	struct fs_pool *fp = ds->fp;
+	atomic_store(&ds->gone, true);
+	spin_lock(&fp->table);
+	bool there = !list_empty(&ds->link);
+	if (there) {
+		table_take_out(ds);
+	}
+	spin_unlock(&fp->table);
+	if (there) {
+		fs_ds_close(ds);
+	}
+}
+
+/* Under the spin lock: the oldest snapshot that nobody uses, taken out, for ds_end. Its count is 0
+ * before it leaves, so that there are never two of one snapshot in use, and a node's ds is always
+ * one that is held. */
+static struct fs_ds *
+table_spare(struct fs_pool *fp)
+{
+	list_for_each(it, &fp->datasets)
+	{
+		struct fs_ds *ds = list_entry(it, struct fs_ds, link);
+		unsigned unused = 1;
+		if (ds->snap_guid != 0 && atomic_compare_exchange_strong(&ds->refs, &unused, 0)) {
+			table_take_out(ds);
+			return ds;
+		}
+	}
+	return NULL;
+}
+
+struct fs_ds *
+fs_ds_publish_snap(struct fs_pool *fp, struct fs_ds *mine)
+{
+	struct fs_ds *spare = NULL;
+	spin_lock(&fp->table);
+	struct fs_ds *ds = table_find(fp, mine->key);
+	if (ds == NULL || !ref_if_used(ds)) {
+		ds = mine;
+		atomic_store(&mine->refs, 2);
+		spare = fp->snap_count >= SNAPS_MAX ? table_spare(fp) : NULL;
+		table_add(fp, mine);
+	}
+	spin_unlock(&fp->table);
+	if (ds != mine) {
+		fs_ds_free(mine);
+	}
+	if (spare != NULL) {
+		ds_end(spare);
+	}
+	return ds;
 }
 
 bool
@@ -157,13 +314,7 @@ fs_ds_make_root(struct fs_ds *ds)
 
 /* ================= the public calls ================= */
 
-#define PROPS_MAX 16u
-struct prop_setting {
-	const char *name;
-	char value[64];
-};
-
-static int
+int
 props_parse(
     const char *const *props, uint32_t count, struct prop_setting *out, char *why, size_t why_len)
 {
@@ -183,19 +334,26 @@ props_parse(
 	return 0;
 }
 
+int
+props_set(struct pool_ds *pds, const struct prop_setting *set, uint32_t count)
+{
+	int err = 0;
+	for (uint32_t i = 0; err == 0 && i < count; i++) {
+		err = prop_set_local(pds, set[i].name, set[i].value);
+	}
+	return err;
+}
+
 /* Until its root is durable a dataset isn't published, so nobody logs anything that relies on it.
  */
 static int
 ds_fill(struct fs_pool *fp, struct pool_ds *pds, const struct prop_setting *set, uint32_t count)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		int err = prop_set_local(pds, set[i].name, set[i].value);
-		if (err != 0) {
-			return err;
-		}
-	}
 	struct fs_ds *ds;
-	int err = fs_ds_load(fp, pds, &ds);
+	int err = props_set(pds, set, count);
+	if (err == 0) {
+		err = fs_ds_load(fp, pds, &ds);
+	}
 	if (err != 0) {
 		return err;
 	}
@@ -253,7 +411,7 @@ fs_ds_destroy(struct fs_pool *fp, const char *path)
 		struct fs_ds *ds = fs_ds_find(fp, pool_ds_guid(pds));
 		err = pool_ds_destroy(fp->pool, path);
 		if (err == 0 && ds != NULL) {
-			atomic_store(&ds->gone, true);
+			fs_ds_withdraw(ds);
 		}
 		pool_ds_close(pds);
 	}
@@ -287,13 +445,10 @@ fs_ds_rename(struct fs_pool *fp, const char *path, const char *new_path)
 int
 fs_ds_open_guid(struct fs_pool *fp, uint64_t guid, struct fs_ds **out)
 {
-	struct fs_ds *ds = fs_ds_find(fp, guid);
+	struct fs_ds *ds = fs_ds_find_get(fp, guid);
 	if (ds == NULL) {
 		return -ENOENT;
 	}
-#ifdef AGATE_DEBUG
-	atomic_fetch_add_explicit(&ds->users, 1, memory_order_relaxed);
-#endif
 	*out = ds;
 	return 0;
 }
@@ -309,15 +464,6 @@ fs_ds_open(struct fs_pool *fp, const char *path, struct fs_ds **out)
 	uint64_t guid = pool_ds_guid(pds);
 	pool_ds_close(pds);
 	return fs_ds_open_guid(fp, guid, out);
-}
-
-void
-fs_ds_close(struct fs_ds *ds)
-{
-#ifdef AGATE_DEBUG
-	atomic_fetch_sub_explicit(&ds->users, 1, memory_order_relaxed);
-#endif
-	(void)ds;
 }
 
 uint64_t
@@ -341,6 +487,11 @@ fs_statfs(struct fs_ds *ds, struct fs_statfs *out)
 	struct pool_ds_info info;
 	pool_ds_get_info(ds->pds, &info);
 	memset(out, 0, sizeof(*out));
+	if (ds->snap_guid != 0) {
+		out->total_bytes = info.referenced_bytes;
+		out->total_files = info.object_count;
+		return;
+	}
 	out->free_bytes = info.free_bytes;
 	out->avail_bytes = info.available_bytes;
 	out->total_bytes = info.size_bytes;

@@ -3,8 +3,7 @@
  *
  * Order: know all datasets, find the replies that the root has, replay the log, then give datasets
  * without a root directory one (a new pool's root dataset, or one whose creation was cut short by a
- * crash). An fs_ds stays until the pool is closed, also when its dataset is destroyed, so that
- * looking one up and using it needs neither lock nor count.
+ * crash).
  */
 #include "fs/fs_int.h"
 
@@ -52,7 +51,9 @@ fs_pool_open(struct pool *p, fs_reply_found_fn *found, void *arg, struct fs_pool
 	fp->found = found;
 	fp->found_arg = arg;
 	mutex_init(&fp->lock, RANK_FS_RENAME); /* never held together with a tree_lock */
+	spin_init(&fp->table);
 	list_init(&fp->datasets);
+	atomic_init(&fp->next_cache_id, 1);
 	fp->ncache = ncache_create();
 	int err = fp->ncache == NULL ? -ENOMEM : pool_ds_each(p, pool_name(p), true, adopt, fp);
 	if (err == 0) {
@@ -76,10 +77,10 @@ fs_pool_open(struct pool *p, fs_reply_found_fn *found, void *arg, struct fs_pool
 void
 fs_pool_close(struct fs_pool *fp)
 {
-	list_for_each_safe(it, next, &fp->datasets)
-	{
-		list_remove(it);
-		fs_ds_free(list_entry(it, struct fs_ds, link));
+	while (!list_empty(&fp->datasets)) {
+		struct fs_ds *ds = list_first(&fp->datasets, struct fs_ds, link);
+		ASSERT(atomic_load(&ds->refs) == 1);
+		fs_ds_withdraw(ds);
 	}
 	ncache_destroy(fp->ncache);
 	mem_free(fp);

@@ -175,6 +175,7 @@ fs_ds_refresh(struct fs_ds *ds)
 	atomic_store(&ds->record_bytes, policy.record_bytes);
 	atomic_store(&ds->sync, (unsigned)effective_number(ds, info.path, "sync"));
 	atomic_store(&ds->atime, (unsigned)effective_number(ds, info.path, "atime"));
+	atomic_store(&ds->snapdir, effective_number(ds, info.path, "snapdir") != 0);
 	atomic_store(&ds->readonly,
 	    effective_number(ds, info.path, "readonly") != 0 || pool_is_readonly(ds->fp->pool));
 }

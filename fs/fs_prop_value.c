@@ -94,6 +94,15 @@ parse_onoff(
 }
 
 static int
+parse_snapdir(
+    const char *text, char *out, size_t out_len, uint64_t *out_number, char *why, size_t why_len)
+{
+	static const struct choice choices[] = {{"hidden", "hidden", 0}, {"visible", "visible", 1}};
+	int err = choose(choices, ARRAY_LEN(choices), text, out, out_len, out_number);
+	return err == 0 ? 0 : refuse(why, why_len, text, "hidden or visible");
+}
+
+static int
 parse_recordsize(
     const char *text, char *out, size_t out_len, uint64_t *out_number, char *why, size_t why_len)
 {
@@ -153,6 +162,7 @@ static const struct prop_def defs[] = {
     {"atime", "off", parse_atime, false},
     {"sync", "standard", parse_sync, false},
     {"readonly", "off", parse_onoff, false},
+    {"snapdir", "hidden", parse_snapdir, false},
     {"quota", "none", parse_limit, true},
     {"refquota", "none", parse_limit, true},
     {"reservation", "none", parse_limit, true},

@@ -94,10 +94,7 @@ fs_link(struct fs_node *n, struct fs_node *dir, const char *name, uint32_t len,
 		err = parent.type != FS_DIR              ? -ENOTDIR
 		      : fs_node_ds(n) != fs_node_ds(dir) ? -EXDEV
 		      : file.type == FS_DIR              ? -EISDIR
-							 : name_check(name, len);
-	}
-	if (err == 0 && name_is_dots(name, len)) {
-		err = -EEXIST;
+							 : name_check_new(name, len);
 	}
 	if (err != 0) {
 		return err;

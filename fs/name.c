@@ -23,6 +23,14 @@ name_is_dots(const char *name, uint32_t len)
 	return (len == 1 && name[0] == '.') || (len == 2 && name[0] == '.' && name[1] == '.');
 }
 
+int
+name_check_new(const char *name, uint32_t len)
+{
+	int err = name_check(name, len);
+	return err == 0 && (name_is_dots(name, len) || fs_name_is_snapdir(name, len)) ? -EEXIST
+										      : err;
+}
+
 /* The key leaves room behind it, so that the next free one never runs out of bits. */
 void
 name_init(const struct fs_ds *ds, const char *bytes, uint32_t len, struct fs_name *out)

@@ -3,6 +3,9 @@
  * nothing and reads no directory node. One table for a pool, direct-mapped; a newer name simply
  * takes the slot.
  *
+ * A dataset is known by a number of its struct fs_ds: a snapshot has another one than its dataset,
+ * and so has a dataset that was rolled back, so what it held before can't be found.
+ *
  * A name is known by its 127-bit keyed hash (nobody outside has the key), so the slot needn't hold
  * it. Slots are filled under the directory's shared lock and emptied under its exclusive one before
  * the change is over, so a hit is what the directory held at some moment of the look-up. A new name
@@ -17,7 +20,7 @@
 
 struct ncache_slot {
 	atomic_uint seq;
-	_Atomic uint64_t guid, dir, key, tag, object, generation;
+	_Atomic uint64_t ds, dir, key, tag, object, generation;
 };
 
 struct ncache {
@@ -40,7 +43,7 @@ static struct ncache_slot *
 slot_of(struct ncache *c, const struct fs_node *dir, const struct fs_name *name)
 {
 	uint64_t mix =
-	    (name->tag ^ fs_node_object(dir) * 0x9e3779b97f4a7c15ull) ^ fs_node_ds(dir)->guid;
+	    (name->tag ^ fs_node_object(dir) * 0x9e3779b97f4a7c15ull) ^ fs_node_ds(dir)->cache_id;
 	return &c->slot[(mix >> 20) % NCACHE_SLOTS];
 }
 
@@ -50,7 +53,7 @@ matches(struct ncache_slot *s, const struct fs_node *dir, const struct fs_name *
 	return atomic_load_explicit(&s->tag, memory_order_relaxed) == name->tag &&
 	       atomic_load_explicit(&s->key, memory_order_relaxed) == name->key &&
 	       atomic_load_explicit(&s->dir, memory_order_relaxed) == fs_node_object(dir) &&
-	       atomic_load_explicit(&s->guid, memory_order_relaxed) == fs_node_ds(dir)->guid;
+	       atomic_load_explicit(&s->ds, memory_order_relaxed) == fs_node_ds(dir)->cache_id;
 }
 
 bool
@@ -92,7 +95,7 @@ ncache_put(struct ncache *c, const struct fs_node *dir, const struct fs_name *na
 		return;
 	}
 	atomic_thread_fence(memory_order_release);
-	atomic_store_explicit(&s->guid, fs_node_ds(dir)->guid, memory_order_relaxed);
+	atomic_store_explicit(&s->ds, fs_node_ds(dir)->cache_id, memory_order_relaxed);
 	atomic_store_explicit(&s->dir, fs_node_object(dir), memory_order_relaxed);
 	atomic_store_explicit(&s->key, name->key, memory_order_relaxed);
 	atomic_store_explicit(&s->tag, name->tag, memory_order_relaxed);

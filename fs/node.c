@@ -190,6 +190,12 @@ fs_node_ds(const struct fs_node *n)
 }
 
 bool
+fs_is_root(const struct fs_node *n)
+{
+	return fs_node_object(n) == fs_node_ds(n)->root_object;
+}
+
+bool
 node_is_stale(const struct fs_node *n)
 {
 	return pool_obj_is_stale(n->obj) ||

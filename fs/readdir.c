@@ -8,6 +8,7 @@
 
 #define COOKIE_DOT 1u
 #define COOKIE_DOTDOT 2u
+#define COOKIE_SNAPDIR 3u
 
 struct listing {
 	struct fs_node *dir;
@@ -35,6 +36,28 @@ emit_entry(const struct listing *l, struct fs_dirent *e)
 	return more;
 }
 
+/* In the root of a dataset, by its property. */
+static bool
+emit_snapdir(const struct listing *l)
+{
+	struct fs_ds *ds = fs_node_ds(l->dir);
+	struct fs_attr a;
+	if (ds->snap_guid != 0 || fs_node_object(l->dir) != ds->root_object ||
+	    !atomic_load_explicit(&ds->snapdir, memory_order_relaxed)) {
+		return true;
+	}
+	struct fs_dirent e = {.name = FS_SNAPDIR_NAME,
+	    .name_len = sizeof(FS_SNAPDIR_NAME) - 1,
+	    .object = fs_snapdir_fileid(ds->root_object),
+	    .generation = fs_node_generation(l->dir),
+	    .cookie = COOKIE_SNAPDIR,
+	    .type = FS_DIR,
+	    .snapdir = true};
+	fs_snapdir_getattr(l->dir, &a);
+	e.attr = l->plus ? &a : NULL;
+	return l->emit(l->arg, &e);
+}
+
 static bool
 emit_dots(const struct listing *l, uint64_t cookie)
 {
@@ -56,12 +79,16 @@ emit_dots(const struct listing *l, uint64_t cookie)
 		bool root = self == ds->root_object || parent == 0;
 		struct fs_dirent e = {.name = "..",
 		    .name_len = 2,
-		    .object = root ? self : parent,
+		    .object = !root                ? parent
+			      : ds->snap_guid == 0 ? self
+						   : fs_snapdir_fileid(self),
 		    .cookie = COOKIE_DOTDOT,
 		    .type = FS_DIR};
-		return emit_entry(l, &e);
+		if (!emit_entry(l, &e)) {
+			return false;
+		}
 	}
-	return true;
+	return cookie >= COOKIE_SNAPDIR || emit_snapdir(l);
 }
 
 /* Everything of the copied leaf from key on. 1: the caller has enough. */

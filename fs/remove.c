@@ -158,6 +158,10 @@ remove_entry(struct removal *m)
 	for (uint32_t tries = 0; err == -EAGAIN && tries < REMOVE_TRIES_MAX; tries++) {
 		err = remove_try(m);
 	}
+	/* older pools may have a real one, and that can go */
+	if (err == -ENOENT && fs_name_is_snapdir(m->name.bytes, m->name.len)) {
+		err = -EROFS;
+	}
 	return err;
 }
 

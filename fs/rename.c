@@ -305,6 +305,9 @@ rename_check(const struct renaming *m)
 	    (name_is_dots(m->from.bytes, m->from.len) || name_is_dots(m->to.bytes, m->to.len))) {
 		err = -EINVAL; /* RFC 1813 3.3.14 */
 	}
+	if (err == 0 && fs_name_is_snapdir(m->to.bytes, m->to.len)) {
+		err = -EROFS;
+	}
 	if (err == 0) {
 		err = perm_check(&from, &m->op.req->cred, PERM_EXEC);
 	}
@@ -330,6 +333,9 @@ fs_rename(struct fs_node *from_dir, const char *from, uint32_t from_len, struct 
 	err = -EAGAIN;
 	for (uint32_t tries = 0; err == -EAGAIN && tries < RENAME_TRIES_MAX; tries++) {
 		err = rename_try(&m);
+	}
+	if (err == -ENOENT && fs_name_is_snapdir(from, from_len)) {
+		err = -EROFS;
 	}
 	return err;
 }

@@ -213,7 +213,8 @@ fs_commit(struct fs_node *n, struct fs_result *res)
 	if (node_is_stale(n)) {
 		return -ESTALE;
 	}
-	if (atomic_load_explicit(&ds->sync, memory_order_relaxed) == FS_SYNC_DISABLED) {
+	if (ds->snap_guid != 0 ||
+	    atomic_load_explicit(&ds->sync, memory_order_relaxed) == FS_SYNC_DISABLED) {
 		return 0;
 	}
 	return DELIBERATE_BUG("fs-commit-skipped") ? 0 : pool_commit_object(n->obj);

@@ -201,11 +201,12 @@ conn_request(void *arg)
 void
 conn_pin(struct request *r, uint32_t bytes)
 {
-	if (r->conn != NULL && bytes > 0) {
+	/* a call that runs again has what it needs already */
+	if (r->conn != NULL && bytes > r->pinned_bytes) {
 		/* ended by this connection's replies: each is sent or fails within CONN_SEND_MAX_NS
 		 */
-		sem_take(&r->conn->pins, bytes);
-		r->pinned_bytes += bytes;
+		sem_take(&r->conn->pins, bytes - r->pinned_bytes);
+		r->pinned_bytes = bytes;
 	}
 }
 

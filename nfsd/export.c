@@ -212,6 +212,26 @@ export_republish(struct nfsd *n, bool wait)
 	return 0;
 }
 
+#define SETTLE_NS (5 * NSEC_PER_SEC)
+
+int
+export_settle(struct request *r, uint64_t dataset_guid, uint32_t handle_share)
+{
+	uint64_t deadline = rt_now_ns() + SETTLE_NS;
+	for (;;) {
+		export_table_put(r->table);
+		r->table = export_table_get(r->n);
+		const struct export *e = export_find(r->table, dataset_guid, handle_share);
+		if (e == NULL || !fs_ds_is_moving(e->ds)) {
+			return 0;
+		}
+		if (rt_now_ns() >= deadline || pool_is_suspended(e->pool->pool)) {
+			return -EAGAIN;
+		}
+		fiber_sleep(NSEC_PER_MSEC);
+	}
+}
+
 static bool
 rule_matches(const struct nfsd_rule *rule, const uint8_t ip[16])
 {

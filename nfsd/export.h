@@ -45,6 +45,14 @@ nfsd_is_mapped(const uint8_t ip[16])
 	return memcmp(ip, mapped, sizeof(mapped)) == 0;
 }
 
+/*
+ * While a dataset is rolled back, what runs on the old one hears that it is stale; that is no
+ * answer for a client. Lets the request's table go and takes the newest one, as soon as the export
+ * with this key in it isn't of a dataset that moves. -EAGAIN: it takes too long.
+ */
+int export_settle(
+    struct request *r, uint64_t dataset_guid, uint32_t handle_share) WARN_UNUSED MAY_PARK;
+
 /* What one client may do through one export, and as whom. */
 enum export_verdict { EXPORT_OK, EXPORT_NO_RULE, EXPORT_BAD_PORT };
 struct export_access {
@@ -59,10 +67,15 @@ void export_squash(const struct export *e, const struct export_access *a, struct
 /* ---- file handles: 48 bytes, authenticated (DESIGN 10.8) ---- */
 #define FH_BYTES 48u
 #define FH_VERSION 1u
+enum fh_type { FH_NODE = 0, FH_SNAPDIR = 1 /* the .snapshot of the directory named */ };
 struct fh_parts {
+	enum fh_type type;
 	uint32_t share;
-	uint64_t dataset_guid, snapshot, object, generation;
+	uint64_t dataset_guid, snapshot, object, generation; /* snapshot 0: the dataset itself */
 };
+/* What the export says of itself (share, guid, key) is put in place of parts->share and
+ * dataset_guid. */
+void fh_encode_parts(const struct export *e, const struct fh_parts *parts, uint8_t out[FH_BYTES]);
 void fh_encode(const struct export *e, uint64_t object, uint64_t generation, uint8_t out[FH_BYTES]);
 /* Shape only; -ERR_BADHANDLE. */
 int fh_decode(const uint8_t *bytes, uint32_t len, struct fh_parts *out) WARN_UNUSED;

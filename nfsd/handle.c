@@ -1,8 +1,9 @@
 /*
  * handle.c - file handles. 48 bytes: version, type, key id, flags; share 4; dataset guid 8;
- * snapshot 8; object 8; generation 8; 8 bytes of a SipHash-128 over all before it with a key that
- * lives in the pool. So a client can't make a handle that leaves its export, and a handle survives
- * restart, export and import. Integers are little-endian; a client must not look inside.
+ * guid of the snapshot 8 (0: the dataset itself); object 8; generation 8; 8 bytes of a SipHash-128
+ * over all before it with a key that lives in the pool. So a client can't make a handle that leaves
+ * its export, and a handle survives restart, export and import. Integers are little-endian; a
+ * client must not look inside.
  */
 #include <sodium.h>
 #include "nfsd/export.h"
@@ -37,18 +38,27 @@ fh_mac(const struct fh_wire *w, const uint8_t key[16], uint8_t out[8])
 }
 
 void
-fh_encode(const struct export *e, uint64_t object, uint64_t generation, uint8_t out[FH_BYTES])
+fh_encode_parts(const struct export *e, const struct fh_parts *parts, uint8_t out[FH_BYTES])
 {
 	struct fh_wire w = {
 	    .version = FH_VERSION,
+	    .type = (uint8_t)parts->type,
 	    .key_id = e->pool->key_id,
 	    .share = le32_of(e->handle_share),
 	    .dataset_guid = le64_of(e->dataset_guid),
-	    .object = le64_of(object),
-	    .generation = le64_of(generation),
+	    .snapshot = le64_of(parts->snapshot),
+	    .object = le64_of(parts->object),
+	    .generation = le64_of(parts->generation),
 	};
 	fh_mac(&w, e->pool->keys[0], w.mac);
 	memcpy(out, &w, FH_BYTES);
+}
+
+void
+fh_encode(const struct export *e, uint64_t object, uint64_t generation, uint8_t out[FH_BYTES])
+{
+	struct fh_parts parts = {.object = object, .generation = generation};
+	fh_encode_parts(e, &parts, out);
 }
 
 int
@@ -59,9 +69,10 @@ fh_decode(const uint8_t *bytes, uint32_t len, struct fh_parts *out)
 		return -ERR_BADHANDLE;
 	}
 	memcpy(&w, bytes, sizeof(w));
-	if (w.version != FH_VERSION || w.type != 0 || w.flags != 0) {
+	if (w.version != FH_VERSION || w.type > FH_SNAPDIR || w.flags != 0) {
 		return -ERR_BADHANDLE;
 	}
+	out->type = (enum fh_type)w.type;
 	out->share = le32_get(w.share);
 	out->dataset_guid = le64_get(w.dataset_guid);
 	out->snapshot = le64_get(w.snapshot);

@@ -167,30 +167,31 @@ mount_find(struct export_table *t, const char *path, const char **out_rest)
 /* From the share's top down to the directory asked for. */
 static int
 mount_walk(
-    const struct export *e, const struct fs_cred *cred, const char *rest, struct fs_node **out)
+    const struct export *e, const struct fs_cred *cred, const char *rest, struct nfs3_place *out)
 {
-	struct fs_node *node;
-	int err = e->top_object != 0 ? fs_node_get(e->ds, e->top_object, e->top_generation, &node)
-				     : fs_root(e->ds, &node);
+	struct nfs3_place at = {0};
+	int err = e->top_object != 0
+		      ? fs_node_get(e->ds, e->top_object, e->top_generation, &at.node)
+		      : fs_root(e->ds, &at.node);
 	while (err == 0 && *rest == '/') {
 		rest++;
 		size_t len = strcspn(rest, "/");
-		struct fs_node *next = NULL;
-		err = fs_lookup(node, cred, rest, (uint32_t)len, &next);
-		fs_node_put(node);
-		node = next;
+		struct nfs3_place next = {0};
+		err = nfs3_place_lookup(e, &at, cred, rest, (uint32_t)len, &next);
+		nfs3_place_put(&at);
+		at = next;
 		rest += len;
 	}
 	if (err != 0) {
 		return err;
 	}
 	struct fs_attr attr;
-	fs_getattr(node, &attr);
+	nfs3_place_attr(&at, &attr);
 	if (attr.type != FS_DIR) {
-		fs_node_put(node);
+		nfs3_place_put(&at);
 		return -ENOTDIR;
 	}
-	*out = node;
+	*out = at;
 	return 0;
 }
 
@@ -222,7 +223,7 @@ mount_status(int err)
 
 static int
 mount_resolve(
-    struct request *r, const char *path, struct export **out_export, struct fs_node **out_node)
+    struct request *r, const char *path, struct export **out_export, struct nfs3_place *out)
 {
 	struct export_access access;
 	const char *rest = "";
@@ -240,7 +241,7 @@ mount_resolve(
 	 * read nothing there. */
 	static const struct fs_cred root_cred = {0};
 	*out_export = e;
-	return mount_walk(e, &root_cred, rest, out_node);
+	return mount_walk(e, &root_cred, rest, out);
 }
 
 static void
@@ -255,7 +256,7 @@ mount_mnt(struct request *r)
 		return;
 	}
 	struct export *e = NULL;
-	struct fs_node *node = NULL;
+	struct nfs3_place place = {0};
 	int err = len > MOUNT_PATH_MAX ? -ENAMETOOLONG : 0;
 	if (err == 0 && r->call.vers < 3) {
 		err = -EACCES;
@@ -264,14 +265,18 @@ mount_mnt(struct request *r)
 		err = -ENOENT;
 	}
 	if (err == 0) {
-		err = mount_resolve(r, path, &e, &node);
+		err = mount_resolve(r, path, &e, &place);
+		if (err == -ESTALE && e != NULL && fs_ds_is_moving(e->ds) &&
+		    export_settle(r, e->dataset_guid, e->handle_share) == 0) {
+			err = mount_resolve(r, path, &e, &place);
+		}
 	}
 	xdr_put_u32(x, mount_status(err));
 	if (err != 0) {
 		return;
 	}
-	nfs3_put_fh(x, e, fs_node_object(node), fs_node_generation(node));
-	fs_node_put(node);
+	nfs3_put_place_fh(x, e, &place);
+	nfs3_place_put(&place);
 	xdr_put_u32(x, 2);
 	xdr_put_u32(x, RPC_AUTH_SYS);
 	xdr_put_u32(x, RPC_AUTH_NONE);

@@ -68,28 +68,6 @@ nfs3_admit(struct nfs3_op *op, struct export *e)
 	return -EACCES;
 }
 
-static int
-nfs3_hold(const struct export *e, const struct fh_parts *parts, struct fs_node **out)
-{
-	struct fs_node *node;
-	int err = fs_node_get(e->ds, parts->object, parts->generation, &node);
-	if (err != 0 || e->top_object == 0) {
-		*out = err == 0 ? node : NULL;
-		return err == -ENOENT ? -ESTALE : err;
-	}
-	bool below = false;
-	err = fs_node_is_below(node, e->top_object, &below);
-	if (err == 0 && !below) {
-		err = -ESTALE;
-	}
-	if (err != 0) {
-		fs_node_put(node);
-		return err;
-	}
-	*out = node;
-	return 0;
-}
-
 /* From the bytes of a handle to what it names and whether this client may use it. */
 static int
 nfs3_enter(struct nfs3_op *op, const struct nfs3_fh *fh, struct fh_parts *parts)
@@ -122,15 +100,43 @@ nfs3_enter(struct nfs3_op *op, const struct nfs3_fh *fh, struct fh_parts *parts)
 }
 
 int
-nfs3_node(struct nfs3_op *op, const struct nfs3_fh *fh, bool modify, struct fs_node **out)
+nfs3_place(struct nfs3_op *op, const struct nfs3_fh *fh, bool modify, struct nfs3_place *out)
 {
 	struct fh_parts parts;
-	*out = NULL;
+	*out = (struct nfs3_place){0};
 	int err = nfs3_enter(op, fh, &parts);
 	if (err == 0 && modify && op->access.readonly) {
 		err = -EROFS;
 	}
-	return err == 0 ? nfs3_hold(op->e, &parts, out) : err;
+	if (err != 0) {
+		return err;
+	}
+	err = nfs3_place_hold(op->e, &parts, out);
+	if (err == 0 && modify && (out->snap != NULL || out->snapdir)) {
+		nfs3_place_put(out);
+		err = -EROFS;
+	}
+	return err;
+}
+
+int
+nfs3_node(struct nfs3_op *op, const struct nfs3_fh *fh, bool modify, struct fs_node **out)
+{
+	struct nfs3_place p;
+	int err = nfs3_place(op, fh, modify, &p);
+	*out = NULL;
+	if (err == 0 && p.snapdir) {
+		nfs3_place_put(&p);
+		err = -EINVAL; /* not a file, not a link */
+	}
+	if (err == 0) {
+		/* only calls that change something have two handles, and these are refused in
+		 * snapshots */
+		ASSERT(p.snap == NULL || op->snap == NULL);
+		op->snap = p.snap != NULL ? p.snap : op->snap;
+		*out = p.node;
+	}
+	return err;
 }
 
 static bool
@@ -318,6 +324,26 @@ nfs3_finish(struct nfs3_op *op, int err, const struct fs_result *res, enum nfs3_
 
 /* ---- one call ---- */
 
+/* Of the dataset that the first handle names: what was answered before it was rolled back is no
+ * answer afterwards. */
+static uint64_t
+nfs3_incarnation(struct nfs3_op *op)
+{
+	struct xdr_in args = op->r->call.args;
+	struct nfs3_fh fh;
+	struct fh_parts parts;
+	nfs3_get_fh(&args, &fh);
+	if (args.bad || fh_decode(fh.bytes, fh.len, &parts) != 0) {
+		return 1;
+	}
+	if (op->r->table == NULL) {
+		op->r->table = export_table_get(op->r->n);
+	}
+	const struct export *e = export_find(op->r->table, parts.dataset_guid, parts.share);
+	return e == NULL || DELIBERATE_BUG("nfsd-replies-of-the-past") ? 1
+								       : fs_ds_incarnation(e->ds);
+}
+
 static void
 nfs3_make_origin(struct nfs3_op *op)
 {
@@ -326,7 +352,8 @@ nfs3_make_origin(struct nfs3_op *op)
 	    .xid = call->xid, .prog = call->prog, .vers = call->vers, .proc = call->proc};
 	memcpy(op->origin.addr, op->r->peer.ip, sizeof(op->origin.addr));
 	XXH128_canonical_t hash;
-	XXH128_canonicalFromHash(&hash, XXH3_128bits(call->args.pos, xdr_left(&call->args)));
+	XXH128_canonicalFromHash(&hash,
+	    XXH3_128bits_withSeed(call->args.pos, xdr_left(&call->args), nfs3_incarnation(op) - 1));
 	memcpy(op->origin.arg_hash, hash.digest, sizeof(op->origin.arg_hash));
 	op->has_origin = true;
 	op->req.origin = &op->origin;
@@ -344,6 +371,46 @@ nfs3_is_admitted(struct nfs3_op *op)
 	return !ahead.bad && nfs3_enter(op, &fh, &parts) == 0;
 }
 
+#define MOVES_MAX 8u
+
+static bool
+nfs3_is_stale(const struct nfs3_op *op)
+{
+	const uint8_t *body = op->r->head + RPC_REPLY_HEAD_BYTES;
+	return op->r->accept == RPC_SUCCESS && op->r->out.pos - body >= 4 &&
+	       xdr_load32(body) == NFS3ERR_STALE;
+}
+
+/* Runs the procedure. Stale because the dataset is being rolled back isn't said to the client: the
+ * call runs again on what takes its place. It did nothing the first time, or it would not have been
+ * stale. */
+static void
+nfs3_call(struct nfs3_op *op, nfs3_proc_fn *run)
+{
+	const struct xdr_in args = op->r->call.args;
+	for (unsigned tries = 0;; tries++) {
+		run(op);
+		if (op->snap != NULL) {
+			fs_ds_close(op->snap);
+			op->snap = NULL;
+		}
+		if (op->e == NULL || !fs_ds_is_moving(op->e->ds) || !nfs3_is_stale(op) ||
+		    tries == MOVES_MAX || DELIBERATE_BUG("nfsd-stale-while-moving")) {
+			return;
+		}
+		uint64_t guid = op->e->dataset_guid;
+		if (export_settle(op->r, guid, op->e->handle_share) != 0) {
+			/* the rest of a failure looks the same */
+			xdr_store32(op->r->head + RPC_REPLY_HEAD_BYTES, NFS3ERR_JUKEBOX);
+			return;
+		}
+		nfs3_restart(op);
+		op->e = NULL;
+		op->encoded = false;
+		op->r->call.args = args;
+	}
+}
+
 static void
 nfs3_run_cached(struct nfs3_op *op, nfs3_proc_fn *run)
 {
@@ -351,7 +418,7 @@ nfs3_run_cached(struct nfs3_op *op, nfs3_proc_fn *run)
 	uint8_t known[FS_REPLY_MAX];
 	uint32_t known_len;
 	if (!nfs3_is_admitted(op)) {
-		run(op);
+		nfs3_call(op, run);
 		return;
 	}
 	nfs3_make_origin(op);
@@ -361,7 +428,7 @@ nfs3_run_cached(struct nfs3_op *op, nfs3_proc_fn *run)
 		xdr_put_fixed(nfs3_out(op), known, known_len);
 		return;
 	}
-	run(op);
+	nfs3_call(op, run);
 	if (entry == NULL) {
 		return;
 	}
@@ -386,7 +453,7 @@ nfs3_run(struct request *r)
 	if (proc->cached && !DELIBERATE_BUG("nfsd-no-duplicate-cache")) {
 		nfs3_run_cached(&op, proc->run);
 	} else {
-		proc->run(&op);
+		nfs3_call(&op, proc->run);
 	}
 	if (r->table != NULL) {
 		export_table_put(r->table);

@@ -52,7 +52,9 @@ struct nfs3_op {
 	struct fs_cred cred;     /* squashed */
 	struct fs_origin origin; /* cached procedures only */
 	bool has_origin;
-	bool encoded; /* the reply was written while the change was logged */
+	bool encoded;          /* the reply was written while the change was logged */
+	struct fs_ds *snap;    /* held for a node of nfs3_node that is in a snapshot, or NULL */
+	uint8_t write_verf[8]; /* WRITE, COMMIT */
 	void (*encode)(struct nfs3_op *op, const struct fs_result *res, struct xdr_out *x);
 	struct fs_req req;
 };
@@ -93,6 +95,28 @@ void nfs3_get_fh(struct xdr_in *x, struct nfs3_fh *out);
  * -EXDEV). */
 int nfs3_node(struct nfs3_op *op, const struct nfs3_fh *fh, bool modify,
     struct fs_node **out) WARN_UNUSED MAY_PARK;
+
+/* What a handle can name: a node of the dataset or of a snapshot, or the .snapshot in a directory.
+ * See snapdir.c. */
+struct nfs3_place {
+	struct fs_ds *snap;   /* held; NULL: in the dataset itself */
+	struct fs_node *node; /* held; of .snapshot the directory it is in */
+	bool snapdir;
+};
+/* As nfs3_node, for the procedures that know what .snapshot is. */
+int nfs3_place(struct nfs3_op *op, const struct nfs3_fh *fh, bool modify,
+    struct nfs3_place *out) WARN_UNUSED MAY_PARK;
+void nfs3_place_put(struct nfs3_place *p);
+/* One name further, within the export. */
+int nfs3_place_lookup(const struct export *e, const struct nfs3_place *dir,
+    const struct fs_cred *cred, const char *name, uint32_t len,
+    struct nfs3_place *out) WARN_UNUSED MAY_PARK;
+/* Holds what an authenticated handle of the export names. -ESTALE. */
+int nfs3_place_hold(const struct export *e, const struct fh_parts *parts,
+    struct nfs3_place *out) WARN_UNUSED MAY_PARK;
+void nfs3_place_attr(const struct nfs3_place *p, struct fs_attr *out);
+void nfs3_put_place_fh(struct xdr_out *x, const struct export *e, const struct nfs3_place *p);
+void nfs3_put_post_op_place(struct xdr_out *x, const struct nfs3_place *p);
 
 void nfs3_put_time(struct xdr_out *x, const struct fs_time *t);
 void nfs3_put_attr(struct xdr_out *x, const struct fs_attr *a);

@@ -5,20 +5,20 @@ void
 nfs3_getattr(struct nfs3_op *op)
 {
 	struct nfs3_fh fh;
-	struct fs_node *node;
+	struct nfs3_place place;
 	nfs3_get_fh(nfs3_args(op), &fh);
 	if (nfs3_args(op)->bad) {
 		nfs3_garbage(op);
 		return;
 	}
-	int err = nfs3_node(op, &fh, false, &node);
+	int err = nfs3_place(op, &fh, false, &place);
 	if (err != 0) {
 		nfs3_fail(op, err, 0);
 		return;
 	}
 	struct fs_attr attr;
-	fs_getattr(node, &attr);
-	fs_node_put(node);
+	nfs3_place_attr(&place, &attr);
+	nfs3_place_put(&place);
 	xdr_put_u32(nfs3_out(op), NFS3_OK);
 	nfs3_put_attr(nfs3_out(op), &attr);
 }
@@ -69,24 +69,25 @@ void
 nfs3_access(struct nfs3_op *op)
 {
 	struct nfs3_fh fh;
-	struct fs_node *node;
+	struct nfs3_place place;
 	nfs3_get_fh(nfs3_args(op), &fh);
 	uint32_t want = xdr_get_u32(nfs3_args(op));
 	if (nfs3_args(op)->bad) {
 		nfs3_garbage(op);
 		return;
 	}
-	int err = nfs3_node(op, &fh, false, &node);
+	int err = nfs3_place(op, &fh, false, &place);
 	if (err != 0) {
 		nfs3_fail(op, err, 1);
 		return;
 	}
-	uint32_t have = fs_access(node, &op->cred, want & 0x3fu);
+	uint32_t have = place.snapdir ? fs_snapdir_access(place.node, &op->cred, want & 0x3fu)
+				      : fs_access(place.node, &op->cred, want & 0x3fu);
 	if (op->access.readonly) {
 		have &= ~ACCESS_CHANGING;
 	}
 	xdr_put_u32(nfs3_out(op), NFS3_OK);
-	nfs3_put_post_op_of(nfs3_out(op), node);
+	nfs3_put_post_op_place(nfs3_out(op), &place);
 	xdr_put_u32(nfs3_out(op), have);
-	fs_node_put(node);
+	nfs3_place_put(&place);
 }

@@ -13,6 +13,7 @@
 struct listing {
 	struct nfs3_op *op;
 	bool plus;
+	const struct nfs3_place *dir;
 	uint64_t top_object; /* the share's top: its ".." is itself */
 	uint64_t dir_object;
 	uint32_t dir_left; /* READDIRPLUS: dircount still to spend */
@@ -24,7 +25,22 @@ static uint64_t
 listing_fileid(const struct listing *l, const struct fs_dirent *e)
 {
 	bool dotdot = e->name_len == 2 && memcmp(e->name, "..", 2) == 0;
-	return dotdot && l->dir_object == l->top_object ? l->dir_object : e->object;
+	if (!dotdot || l->dir_object != l->top_object || l->dir->snapdir) {
+		return e->object;
+	}
+	return l->dir->snap == NULL ? l->dir_object : fs_snapdir_fileid(l->dir_object);
+}
+
+static void
+listing_put_fh(const struct listing *l, const struct fs_dirent *e)
+{
+	struct fh_parts parts = {.type = e->snapdir ? FH_SNAPDIR : FH_NODE,
+	    .snapshot = l->dir->snap != NULL ? fs_ds_snap_guid(l->dir->snap) : 0,
+	    .object = e->snapdir ? l->dir_object : e->object,
+	    .generation = e->generation};
+	uint8_t fh[FH_BYTES];
+	fh_encode_parts(l->op->e, &parts, fh);
+	xdr_put_opaque(nfs3_out(l->op), fh, sizeof(fh));
 }
 
 static bool
@@ -48,7 +64,7 @@ listing_emit(void *arg, const struct fs_dirent *e)
 		nfs3_put_post_op(x, give ? e->attr : NULL);
 		xdr_put_u32(x, give);
 		if (give) {
-			nfs3_put_fh(x, l->op->e, e->object, e->generation);
+			listing_put_fh(l, e);
 		}
 	}
 	if (x->full || x->pos > l->limit) {
@@ -61,14 +77,24 @@ listing_emit(void *arg, const struct fs_dirent *e)
 	return true;
 }
 
+static int
+listing_fill(struct nfs3_op *op, struct listing *l, uint64_t cookie, bool *out_eof)
+{
+	const struct nfs3_place *dir = l->dir;
+	int err = dir->snapdir
+		      ? fs_snapdir_readdir(dir->node, &op->cred, cookie, listing_emit, l, out_eof)
+		      : fs_readdir(dir->node, &op->cred, cookie, l->plus, listing_emit, l, out_eof);
+	return err == 0 && l->count == 0 && !*out_eof ? -ERR_TOOSMALL : err;
+}
+
 static void
 listing_run(struct nfs3_op *op, const struct nfs3_fh *fh, uint64_t cookie, struct listing *l,
     uint32_t max_bytes)
 {
 	struct xdr_out *x = nfs3_out(op);
-	struct fs_node *dir;
+	struct nfs3_place dir;
 	bool eof = false;
-	int err = nfs3_node(op, fh, false, &dir);
+	int err = nfs3_place(op, fh, false, &dir);
 	if (err != 0) {
 		nfs3_fail(op, err, 1);
 		return;
@@ -83,25 +109,23 @@ listing_run(struct nfs3_op *op, const struct nfs3_fh *fh, uint64_t cookie, struc
 	if (err == 0) {
 		uint8_t *body = x->pos;
 		l->op = op;
-		l->dir_object = fs_node_object(dir);
+		l->dir = &dir;
+		l->dir_object = fs_node_object(dir.node);
 		l->top_object = op->e->top_object;
 		l->limit = body + 4 + bytes - DIR_TAIL_BYTES;
 		xdr_put_u32(x, NFS3_OK);
-		nfs3_put_post_op_of(x, dir);
+		nfs3_put_post_op_place(x, &dir);
 		xdr_put_u64(x, 0);
-		err = fs_readdir(dir, &op->cred, cookie, l->plus, listing_emit, l, &eof);
-		if (err == 0 && l->count == 0 && !eof) {
-			err = -ERR_TOOSMALL;
-		}
+		err = listing_fill(op, l, cookie, &eof);
 	}
 	if (err != 0) {
 		nfs3_fail(op, err, 0);
-		nfs3_put_post_op_of(x, dir);
+		nfs3_put_post_op_place(x, &dir);
 	} else {
 		xdr_put_u32(x, 0);
 		xdr_put_u32(x, eof);
 	}
-	fs_node_put(dir);
+	nfs3_place_put(&dir);
 }
 
 void

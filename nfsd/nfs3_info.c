@@ -5,9 +5,9 @@
 #define LINK_MAX_SHOWN 65000u
 #define FILE_MAX_SHOWN ((uint64_t)1 << 60) /* what a file of the smallest records reaches */
 
-/* Handle in, node out; answers the failure itself. */
+/* Handle in, place out; answers the failure itself. */
 static bool
-info_begin(struct nfs3_op *op, struct fs_node **out)
+info_begin(struct nfs3_op *op, struct nfs3_place *out)
 {
 	struct nfs3_fh fh;
 	nfs3_get_fh(nfs3_args(op), &fh);
@@ -15,13 +15,13 @@ info_begin(struct nfs3_op *op, struct fs_node **out)
 		nfs3_garbage(op);
 		return false;
 	}
-	int err = nfs3_node(op, &fh, false, out);
+	int err = nfs3_place(op, &fh, false, out);
 	if (err != 0) {
 		nfs3_fail(op, err, 1);
 		return false;
 	}
 	xdr_put_u32(nfs3_out(op), NFS3_OK);
-	nfs3_put_post_op_of(nfs3_out(op), *out);
+	nfs3_put_post_op_place(nfs3_out(op), out);
 	return true;
 }
 
@@ -29,13 +29,13 @@ void
 nfs3_fsstat(struct nfs3_op *op)
 {
 	struct xdr_out *x = nfs3_out(op);
-	struct fs_node *node;
-	if (!info_begin(op, &node)) {
+	struct nfs3_place place;
+	if (!info_begin(op, &place)) {
 		return;
 	}
 	struct fs_statfs s;
-	fs_statfs(fs_node_ds(node), &s);
-	fs_node_put(node);
+	fs_statfs(fs_node_ds(place.node), &s);
+	nfs3_place_put(&place);
 	xdr_put_u64(x, s.total_bytes);
 	xdr_put_u64(x, s.free_bytes);
 	xdr_put_u64(x, s.avail_bytes);
@@ -49,11 +49,11 @@ void
 nfs3_fsinfo(struct nfs3_op *op)
 {
 	struct xdr_out *x = nfs3_out(op);
-	struct fs_node *node;
-	if (!info_begin(op, &node)) {
+	struct nfs3_place place;
+	if (!info_begin(op, &place)) {
 		return;
 	}
-	fs_node_put(node);
+	nfs3_place_put(&place);
 	for (int i = 0; i < 2; i++) { /* read, then write: maximum, preferred, multiple */
 		xdr_put_u32(x, NFSD_WTMAX);
 		xdr_put_u32(x, NFSD_WTMAX);
@@ -70,11 +70,11 @@ void
 nfs3_pathconf(struct nfs3_op *op)
 {
 	struct xdr_out *x = nfs3_out(op);
-	struct fs_node *node;
-	if (!info_begin(op, &node)) {
+	struct nfs3_place place;
+	if (!info_begin(op, &place)) {
 		return;
 	}
-	fs_node_put(node);
+	nfs3_place_put(&place);
 	xdr_put_u32(x, LINK_MAX_SHOWN);
 	xdr_put_u32(x, FS_NAME_MAX);
 	xdr_put_u32(x, 1); /* no_trunc */

@@ -16,6 +16,10 @@ read_slices(struct request *r, uint32_t len, uint32_t *out_max)
 		*out_max = REQUEST_SLICES_INLINE;
 		return 0;
 	}
+	if (r->slice_buf != NULL) {
+		*out_max = worst; /* the call runs again */
+		return 0;
+	}
 	int err =
 	    iobuf_try_alloc(worst * (uint32_t)sizeof(struct pool_slice), ARENA_SEND, &r->slice_buf);
 	if (err != 0) {
@@ -81,7 +85,23 @@ write_encode(struct nfs3_op *op, const struct fs_result *res, struct xdr_out *x)
 	nfs3_put_wcc(x, &res->wcc);
 	xdr_put_u32(x, res->written);
 	xdr_put_u32(x, res->stable ? FS_FILE_SYNC : FS_UNSTABLE);
-	xdr_put_fixed(x, op->e->pool->write_verf, sizeof(op->e->pool->write_verf));
+	xdr_put_fixed(x, op->write_verf, sizeof(op->write_verf));
+}
+
+/* One of the service's start and of the dataset's incarnation: both a restart and a rollback may
+ * have lost what wasn't committed, and the client must notice. */
+static void
+io_write_verf(struct nfs3_op *op, struct fs_node *node)
+{
+	uint64_t verf;
+	memcpy(&verf, op->e->pool->write_verf, sizeof(verf));
+	if (DELIBERATE_BUG("nfsd-verf-of-the-past")) {
+		verf ^= 1;
+		memcpy(op->write_verf, &verf, sizeof(op->write_verf));
+		return;
+	}
+	verf ^= (fs_ds_incarnation(fs_node_ds(node)) - 1) * 0x9e3779b97f4a7c15ull;
+	memcpy(op->write_verf, &verf, sizeof(op->write_verf));
 }
 
 void
@@ -109,6 +129,7 @@ nfs3_write(struct nfs3_op *op)
 			take--;
 		}
 		struct iovec iov = {(void *)(uintptr_t)data, take};
+		io_write_verf(op, node);
 		err = off > (uint64_t)INT64_MAX - take ? -EFBIG
 						       : fs_write(node, &op->req, off, &iov, 1,
 							     op->r->rx, (enum fs_stable)how, &res);
@@ -122,7 +143,7 @@ commit_encode(struct nfs3_op *op, const struct fs_result *res, struct xdr_out *x
 {
 	xdr_put_u32(x, NFS3_OK);
 	nfs3_put_wcc(x, &res->wcc);
-	xdr_put_fixed(x, op->e->pool->write_verf, sizeof(op->e->pool->write_verf));
+	xdr_put_fixed(x, op->write_verf, sizeof(op->write_verf));
 }
 
 void
@@ -141,6 +162,7 @@ nfs3_commit(struct nfs3_op *op)
 	op->encode = commit_encode;
 	int err = nfs3_node(op, &fh, false, &node);
 	if (err == 0) {
+		io_write_verf(op, node);
 		err = fs_commit(node, &res);
 		fs_node_put(node);
 	}

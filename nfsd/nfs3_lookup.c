@@ -1,21 +1,13 @@
 /* nfs3_lookup.c - LOOKUP, READLINK (RFC 1813 3.3.3, 3.3.5). */
 #include "nfsd/nfs3.h"
 
-static bool
-lookup_is_parent_of_top(
-    const struct nfs3_op *op, struct fs_node *dir, const uint8_t *name, uint32_t len)
-{
-	return op->e->top_object != 0 && fs_node_object(dir) == op->e->top_object && len == 2 &&
-	       memcmp(name, "..", 2) == 0;
-}
-
 void
 nfs3_lookup(struct nfs3_op *op)
 {
 	struct xdr_in *args = nfs3_args(op);
 	struct xdr_out *x = nfs3_out(op);
 	struct nfs3_fh fh;
-	struct fs_node *dir, *node;
+	struct nfs3_place dir, found;
 	uint32_t len;
 	nfs3_get_fh(args, &fh);
 	const uint8_t *name = xdr_get_opaque(args, UINT32_MAX, &len);
@@ -23,23 +15,20 @@ nfs3_lookup(struct nfs3_op *op)
 		nfs3_garbage(op);
 		return;
 	}
-	int err = nfs3_node(op, &fh, false, &dir);
+	int err = nfs3_place(op, &fh, false, &dir);
 	if (err != 0) {
 		nfs3_fail(op, err, 1);
 		return;
 	}
-	if (lookup_is_parent_of_top(op, dir, name, len)) {
-		len = 1; /* ".." of the share's top is the top itself: "." */
-	}
-	err = fs_lookup(dir, &op->cred, (const char *)name, len, &node);
+	err = nfs3_place_lookup(op->e, &dir, &op->cred, (const char *)name, len, &found);
 	xdr_put_u32(x, nfs3_status(err));
 	if (err == 0) {
-		nfs3_put_fh(x, op->e, fs_node_object(node), fs_node_generation(node));
-		nfs3_put_post_op_of(x, node);
-		fs_node_put(node);
+		nfs3_put_place_fh(x, op->e, &found);
+		nfs3_put_post_op_place(x, &found);
+		nfs3_place_put(&found);
 	}
-	nfs3_put_post_op_of(x, dir);
-	fs_node_put(dir);
+	nfs3_put_post_op_place(x, &dir);
+	nfs3_place_put(&dir);
 }
 
 void

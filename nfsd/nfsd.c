@@ -372,6 +372,15 @@ nfsd_publish(struct nfsd *n, const struct nfsd_export *exports, uint32_t count)
 	return err;
 }
 
+int
+nfsd_refresh(struct nfsd *n)
+{
+	mutex_lock(&n->config_lock);
+	int err = export_republish(n, false);
+	mutex_unlock(&n->config_lock);
+	return err;
+}
+
 void
 nfsd_get_counters(struct nfsd *n, struct nfsd_counters *out)
 {

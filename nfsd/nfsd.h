@@ -39,7 +39,8 @@ int nfsd_add_pool(struct nfsd *n, struct pool *p, struct fs_pool **out) WARN_UNU
 /* No request touches the pool when it returns; fs_pool is closed; handles answer NFS3ERR_STALE
  * until it is added again. */
 void nfsd_remove_pool(struct nfsd *n, struct pool *p) MAY_PARK;
-/* From true until false handles of pools that aren't in service get NFS3ERR_JUKEBOX: one of them is about to come back. */
+/* From true until false handles of pools that aren't in service get NFS3ERR_JUKEBOX: one of them is
+ * about to come back. */
 void nfsd_pools_changing(struct nfsd *n, bool changing);
 
 /* ---- exports: one compiled, immutable table; publishing a new one is atomic and takes effect on
@@ -68,6 +69,9 @@ int nfsd_publish(
  * token. Never falls back to everyone. */
 int nfsd_rule_parse(
     const char *text, struct nfsd_rule *out, char *out_why, size_t why_len) WARN_UNUSED;
+
+/* After a rollback, and after datasets came or went: looks again what the exports lead to. */
+int nfsd_refresh(struct nfsd *n) WARN_UNUSED MAY_PARK;
 
 struct nfsd_counters {
 	uint64_t proc_calls[22], proc_errors[22];

@@ -71,22 +71,52 @@ fakepool_next_txg(struct pool *p)
 /* ---- life ---- */
 
 struct pool_ds *
-fake_ds_new(struct pool *p, const char *path, uint64_t guid)
+fake_ds_make(struct pool *p, const char *path, uint64_t guid)
 {
 	struct pool_ds *ds = fake_alloc(sizeof(*ds));
 	ds->pool = p;
 	ds->guid = guid;
 	ds->refs = 1;
+	ds->incarnation = 1;
+	list_init(&ds->link);
 	(void)snprintf(ds->path, sizeof(ds->path), "%s", path);
 	ds->slot_cap = 64;
 	ds->slots = fake_alloc(ds->slot_cap * sizeof(*ds->slots));
 	ds->generations = fake_alloc(ds->slot_cap * sizeof(*ds->generations));
+	return ds;
+}
+
+struct pool_ds *
+fake_ds_new(struct pool *p, const char *path, uint64_t guid)
+{
+	struct pool_ds *ds = fake_ds_make(p, path, guid);
 	list_push_back(&p->datasets, &ds->link);
 	return ds;
 }
 
-static void
-ds_free(struct pool_ds *ds)
+void
+fake_ds_copy(struct pool_ds *to, const struct pool_ds *from)
+{
+	to->root_object = from->root_object;
+	to->object_count = from->object_count;
+	memcpy(to->owner, from->owner, sizeof(to->owner));
+	memcpy(to->props, from->props, sizeof(to->props));
+	to->prop_count = from->prop_count;
+	free(to->slots);
+	free(to->generations);
+	to->slot_cap = from->slot_cap;
+	to->slots = fake_alloc(from->slot_cap * sizeof(*from->slots));
+	to->generations = fake_alloc(from->slot_cap * sizeof(*from->generations));
+	memcpy(to->generations, from->generations, from->slot_cap * sizeof(*from->generations));
+	for (uint64_t i = 0; i < from->slot_cap; i++) {
+		if (from->slots[i] != NULL && !from->slots[i]->stale) {
+			to->slots[i] = fake_obj_clone(to, from->slots[i]);
+		}
+	}
+}
+
+void
+fake_ds_free(struct pool_ds *ds)
 {
 	for (uint64_t i = 0; i < ds->slot_cap; i++) {
 		if (ds->slots[i] != NULL) {
@@ -104,6 +134,7 @@ pool_new(const char *name)
 	struct pool *p = fake_alloc(sizeof(*p));
 	(void)snprintf(p->name, sizeof(p->name), "%s", name);
 	list_init(&p->datasets);
+	list_init(&p->snaps);
 	list_init(&p->blobs);
 	p->txg = 4;
 	p->next_guid = 0x1000;
@@ -124,7 +155,11 @@ fakepool_free(struct pool *p)
 	ASSERT(p->live_tx == 0);
 	list_for_each_safe(it, next, &p->datasets)
 	{
-		ds_free(list_entry(it, struct pool_ds, link));
+		fake_ds_free(list_entry(it, struct pool_ds, link));
+	}
+	list_for_each_safe(it, next, &p->snaps)
+	{
+		fake_ds_free(list_entry(it, struct pool_ds, link));
 	}
 	for (uint64_t i = 0; i < p->log_count; i++) {
 		fake_record_free(p->log[i]);
@@ -150,23 +185,11 @@ fakepool_clone(struct pool *p)
 			continue;
 		}
 		struct pool_ds *copy = fake_ds_new(c, ds->path, ds->guid);
-		copy->root_object = ds->root_object;
-		copy->object_count = ds->object_count;
-		memcpy(copy->owner, ds->owner, sizeof(copy->owner));
-		memcpy(copy->props, ds->props, sizeof(copy->props));
-		copy->prop_count = ds->prop_count;
-		free(copy->slots);
-		free(copy->generations);
-		copy->slot_cap = ds->slot_cap;
-		copy->slots = fake_alloc(ds->slot_cap * sizeof(*ds->slots));
-		copy->generations = fake_alloc(ds->slot_cap * sizeof(*ds->generations));
-		memcpy(copy->generations, ds->generations, ds->slot_cap * sizeof(*ds->generations));
-		for (uint64_t i = 0; i < ds->slot_cap; i++) {
-			if (ds->slots[i] != NULL && !ds->slots[i]->stale) {
-				copy->slots[i] = fake_obj_clone(copy, ds->slots[i]);
-			}
-		}
+		copy->incarnation = ds->incarnation;
+		copy->origin_guid = ds->origin_guid;
+		fake_ds_copy(copy, ds);
 	}
+	fake_snaps_clone(c, p);
 	return c;
 }
 
@@ -235,7 +258,7 @@ record_make(struct pool_tx *tx, const struct pool_log_rec *rec)
 	    .flags = rec->flags,
 	    .txg = tx->txg,
 	    .dataset = tx->ds->guid,
-	    .incarnation = 1,
+	    .incarnation = tx->ds->incarnation,
 	    .object = rec->object,
 	    .generation = rec->generation,
 	    .payload = r->payload,
@@ -354,6 +377,13 @@ pool_is_readonly(const struct pool *p)
 	return false;
 }
 
+bool
+pool_is_suspended(const struct pool *p)
+{
+	(void)p;
+	return false;
+}
+
 int
 pool_sync(struct pool *p)
 {
@@ -367,10 +397,13 @@ pool_sync(struct pool *p)
 static int
 tx_begin(struct pool_ds *ds, struct pool_tx **out)
 {
+	while (ds->pool->quiet) {
+		fiber_yield();
+	}
 	if (ds->destroyed) {
 		return -ESTALE;
 	}
-	int err = fake_fails(ds->pool);
+	int err = ds->head != NULL ? -EROFS : fake_fails(ds->pool);
 	if (err != 0) {
 		return err;
 	}

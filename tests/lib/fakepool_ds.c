@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include "tests/lib/fakepool_int.h"
 
-static struct pool_ds *
-ds_find(struct pool *p, const char *path)
+struct pool_ds *
+fake_ds_find(struct pool *p, const char *path)
 {
 	list_for_each(it, &p->datasets)
 	{
@@ -32,10 +32,10 @@ pool_ds_create(struct pool *p, const char *path, struct pool_ds **out)
 		return -EINVAL;
 	}
 	*slash = 0;
-	if (ds_find(p, path) != NULL) {
+	if (fake_ds_find(p, path) != NULL) {
 		return -EEXIST;
 	}
-	if (ds_find(p, parent) == NULL) {
+	if (fake_ds_find(p, parent) == NULL) {
 		return -ENOENT;
 	}
 	*out = pool_ds_ref(fake_ds_new(p, path, p->next_guid++));
@@ -45,7 +45,7 @@ pool_ds_create(struct pool *p, const char *path, struct pool_ds **out)
 int
 pool_ds_destroy(struct pool *p, const char *path)
 {
-	struct pool_ds *ds = ds_find(p, path);
+	struct pool_ds *ds = fake_ds_find(p, path);
 	if (ds == NULL) {
 		return -ENOENT;
 	}
@@ -64,11 +64,11 @@ pool_ds_destroy(struct pool *p, const char *path)
 int
 pool_ds_rename(struct pool *p, const char *path, const char *new_path)
 {
-	struct pool_ds *ds = ds_find(p, path);
+	struct pool_ds *ds = fake_ds_find(p, path);
 	if (ds == NULL) {
 		return -ENOENT;
 	}
-	if (ds_find(p, new_path) != NULL) {
+	if (fake_ds_find(p, new_path) != NULL) {
 		return -EEXIST;
 	}
 	(void)snprintf(ds->path, sizeof(ds->path), "%s", new_path);
@@ -78,7 +78,7 @@ pool_ds_rename(struct pool *p, const char *path, const char *new_path)
 int
 pool_ds_open(struct pool *p, const char *path, struct pool_ds **out)
 {
-	struct pool_ds *ds = ds_find(p, path);
+	struct pool_ds *ds = fake_ds_find(p, path);
 	if (ds == NULL) {
 		return -ENOENT;
 	}
@@ -104,7 +104,7 @@ int
 pool_ds_each(struct pool *p, const char *path, bool recursive,
     int (*each)(void *arg, struct pool_ds *ds), void *arg)
 {
-	if (ds_find(p, path) == NULL) {
+	if (fake_ds_find(p, path) == NULL) {
 		return -ENOENT;
 	}
 	list_for_each(it, &p->datasets)
@@ -126,7 +126,7 @@ pool_ds_get_info(struct pool_ds *ds, struct pool_ds_info *out)
 	memset(out, 0, sizeof(*out));
 	memcpy(out->path, ds->path, sizeof(out->path));
 	out->guid = ds->guid;
-	out->incarnation = 1;
+	out->incarnation = ds->incarnation;
 	out->create_time = 1700000000;
 	out->object_count = ds->object_count;
 	out->used_bytes = 3 * MIB;
@@ -162,8 +162,7 @@ pool_ds_guid(const struct pool_ds *ds)
 uint64_t
 pool_ds_incarnation(const struct pool_ds *ds)
 {
-	(void)ds;
-	return 1;
+	return ds->incarnation;
 }
 
 static struct fake_prop *

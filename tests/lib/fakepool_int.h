@@ -16,6 +16,7 @@ struct fake_record {
 struct pool {
 	char name[POOL_NAME_MAX + 1];
 	struct list datasets; /* pool_ds.link, by path */
+	struct list snaps;    /* pool_ds.link: every snapshot there ever was */
 	struct list blobs;
 	uint64_t txg, next_guid, base_records;
 	struct fake_record **log;
@@ -23,7 +24,7 @@ struct pool {
 	const struct pool *given;
 	uint64_t given_from, given_to;
 	uint64_t fail_at;
-	bool failed, full, no_parking;
+	bool failed, full, no_parking, quiet;
 	uint32_t waits, live_tx;
 };
 
@@ -35,9 +36,15 @@ struct pool_ds {
 	struct list link;
 	struct pool *pool;
 	char path[DATASET_NAME_MAX + 1];
-	uint64_t guid, root_object, object_count;
+	uint64_t guid, root_object, object_count, incarnation;
 	uint32_t refs;
 	bool destroyed;
+	struct pool_ds *head; /* of a snapshot */
+	uint64_t snap_guid, create_txg, origin_guid;
+	char snap[DATASET_NAME_MAX + 1];
+	char holds[4][64];
+	uint32_t hold_count;
+	uint64_t list_seq, list_ns; /* of a head: its snapshots */
 	uint8_t owner[512];
 	struct fake_prop props[16];
 	uint32_t prop_count;
@@ -74,6 +81,13 @@ struct pool_tx {
 };
 
 struct pool_ds *fake_ds_new(struct pool *p, const char *path, uint64_t guid);
+/* Without being on a list. */
+struct pool_ds *fake_ds_make(struct pool *p, const char *path, uint64_t guid);
+struct pool_ds *fake_ds_find(struct pool *p, const char *path);
+void fake_ds_free(struct pool_ds *ds);
+/* Contents and the like; not names. */
+void fake_ds_copy(struct pool_ds *to, const struct pool_ds *from);
+void fake_snaps_clone(struct pool *to, struct pool *from);
 void fake_park(struct pool *p);
 int fake_fails(struct pool *p);
 void fake_obj_free(struct pool_obj *o);

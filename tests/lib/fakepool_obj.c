@@ -123,6 +123,9 @@ pool_obj_hold(struct pool_ds *ds, uint64_t object, uint64_t generation, struct p
 	if (err != 0) {
 		return err;
 	}
+	if (ds->destroyed) {
+		return -ESTALE;
+	}
 	struct pool_obj *o = object < ds->slot_cap ? ds->slots[object] : NULL;
 	if (o == NULL) {
 		return -ENOENT;
