@@ -19,6 +19,7 @@
 
 struct adm_diary;
 struct adm_damages;
+struct adm_sched;
 
 struct adm_pool {
 	struct pool *pool;
@@ -27,6 +28,7 @@ struct adm_pool {
 	json_t *props;  /* its properties that were set, see props.c; owned */
 	struct adm_damages *damages; /* its damaged files, see damages.c; owned */
 	struct adm_diary *diary; /* its history and events, see diary.c; owned */
+	struct adm_sched *sched; /* its schedules, see schedule.c; owned; NULL: damaged */
 };
 
 /* An NVMe controller that the engine drives itself; see vfio.c. */
@@ -103,7 +105,8 @@ struct adm_command {
 	adm_command_fn *run;
 	enum adm_need need;
 };
-extern const struct adm_command adm_pool_commands[], adm_drive_commands[], adm_fs_commands[],
+extern const struct adm_command adm_pool_commands[], adm_drive_commands[], adm_fs_commands[], adm_snap_commands[],
+    adm_sched_commands[],
     adm_share_commands[], adm_system_commands[], adm_disk_commands[];
 
 /* ---- helpers for commands ---- */
@@ -200,6 +203,23 @@ bool drives_in_service(struct adm *a, const char *id, const char **out_pool);
 /* May this drive become part of a new pool? A spare may wait for several pools. */
 int drives_check_free(struct adm *a, struct kb_drive *d, bool as_spare, bool force,
     struct adm_error *e) MAY_PARK;
+
+/* ---- cmd_fs.c, fs_list.c ---- */
+/* A share of the dataset, or, when below, of one below it: these keep it from being destroyed. */
+const char *fs_shared(const struct adm_pool *ap, const char *name, bool below);
+int fs_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
+
+/* ---- schedule_store.c ---- */
+int sched_load(struct adm_pool *ap, struct adm_error *e) MAY_PARK;
+void sched_free(struct adm_pool *ap);
+/* path and what is below it is called otherwise now, or is gone (to NULL): so its schedules. */
+void sched_follow(struct adm_pool *ap, const char *path, const char *to) MAY_PARK;
+
+/* ---- snapshot.c ---- */
+struct snap_names;
+int snap_cmd_destroy(struct adm_pool *ap, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
+int snap_cmd_rename(struct adm_pool *ap, const char *name, const char *to, struct adm_error *e) MAY_PARK;
+int snap_destroy_named(struct adm_pool *ap, const struct snap_names *names, struct adm_error *e) MAY_PARK;
 
 /* ---- imports.c ---- */
 /* Imports the pools found that are this machine's; lock held exclusively, or nobody else yet. */

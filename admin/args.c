@@ -54,12 +54,13 @@ adm_pool_free(struct adm_pool *ap)
 	json_decref(ap->props);
 	diary_free(ap->diary);
 	damages_free(ap->damages);
+	sched_free(ap);
 }
 
 struct adm_pool *
 adm_pool_of(struct adm *a, const char *dataset, struct adm_error *e)
 {
-	size_t len = strcspn(dataset, "/");
+	size_t len = strcspn(dataset, "/@");
 	struct adm_pool *ap = adm_find_pool(a, dataset, len);
 	if (ap == NULL) {
 		adm_fail_next(e,
@@ -97,6 +98,10 @@ adm_add_pool(struct adm *a, struct pool *p, struct adm_error *e)
 	struct adm_error bad = {0};
 	if (shares_load(a, ap, &bad) != 0) {
 		log_error("shares-not-loaded pool=%s reason=\"%s\"", pool_name(p), bad.message);
+	}
+	if (sched_load(ap, &bad) != 0) {
+		log_error("schedules-not-loaded pool=%s reason=\"%s\"", pool_name(p), bad.message);
+		sched_free(ap);
 	}
 	if (props_load(ap, &bad) != 0) {
 		log_error("properties-not-loaded pool=%s reason=\"%s\"", pool_name(p), bad.message);

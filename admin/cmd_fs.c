@@ -1,6 +1,6 @@
-/* cmd_fs.c - fs create, destroy, list, get, set. */
+/* cmd_fs.c - fs create, destroy, rename, get, set. */
 #include <stdio.h>
-#include "admin/admin_int.h"
+#include "admin/snap_names.h"
 
 #define PROPS_MAX 32u
 
@@ -38,8 +38,7 @@ fs_cmd_create(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	return shares_publish(a, e);
 }
 
-/* A share of the dataset, or, when below, of one below it: these keep it from being destroyed. */
-static const char *
+const char *
 fs_shared(const struct adm_pool *ap, const char *name, bool below)
 {
 	size_t i, len = strlen(name);
@@ -63,6 +62,9 @@ fs_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	adm_fail_untouched(e, "Nothing was destroyed.");
 	if (ap == NULL) {
 		return -e->code;
+	}
+	if (strchr(name, '@') != NULL) {
+		return snap_cmd_destroy(ap, args, out, e);
 	}
 	const char *share = fs_shared(ap, name, true);
 	if (share != NULL) {
@@ -88,8 +90,11 @@ fs_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		return adm_fail(
 		    e, err, "'%.100s' has filesystems below it, or is the pool's own", name);
 	}
-	return err != 0 ? adm_fail(e, err, "'%.100s' was not destroyed: %s", name, err_str(err))
-			: 0;
+	if (err != 0) {
+		return adm_fail(e, err, "'%.100s' was not destroyed: %s", name, err_str(err));
+	}
+	sched_follow(ap, name, NULL);
+	return 0;
 }
 
 static const char *
@@ -232,39 +237,6 @@ fs_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 }
 
 static int
-fs_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
-{
-	json_t *names, *name;
-	size_t i;
-	int err = fs_names(a, args, true, &names, e);
-	if (err != 0) {
-		return err;
-	}
-	json_t *list = json_array();
-	json_array_foreach(names, i, name)
-	{
-		const char *path = json_string_value(name);
-		struct adm_pool *ap = adm_pool_of(a, path, e);
-		struct pool_ds *ds;
-		struct pool_ds_info info;
-		if (ap == NULL || pool_ds_open(ap->pool, path, &ds) != 0) {
-			continue; /* gone meanwhile */
-		}
-		pool_ds_get_info(ds, &info);
-		pool_ds_close(ds);
-		const char *share = fs_shared(ap, path, false);
-		json_array_append_new(list,
-		    json_pack("{s:s, s:I, s:I, s:I, s:s}", "name", path, "used",
-			(json_int_t)info.used_bytes, "available", (json_int_t)info.available_bytes,
-			"referenced", (json_int_t)info.referenced_bytes, "share",
-			share != NULL ? share : ""));
-	}
-	json_decref(names);
-	*out = list;
-	return 0;
-}
-
-static int
 fs_cmd_set(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
 	const char *name = adm_arg_string(args, "name", e);
@@ -284,9 +256,57 @@ fs_cmd_set(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 			: 0;
 }
 
+static int
+fs_move(struct adm_pool *ap, const char *name, const char *to, struct adm_error *e)
+{
+	const char *share = fs_shared(ap, name, true);
+	if (share != NULL) {
+		adm_fail_next(e, "share remove %s", share);
+		return adm_fail(e, EBUSY, "'%.100s' is shared as %s", name, share);
+	}
+	int err = fs_ds_rename(ap->fp, name, to);
+	if (err == 0) {
+		sched_follow(ap, name, to);
+	}
+	return err == 0
+		   ? 0
+		   : adm_fail(e, err, "'%.100s' was not renamed to '%.200s': %s", name, to,
+			 err == -EEXIST ? "there is one already"
+			 : err == -ENOENT
+			     ? "one of them, or the filesystem above the new one, doesn't exist"
+			 : err == -EINVAL ? "not a valid name"
+			 : err == -EBUSY  ? "it is the pool's own, or would be below itself"
+					  : err_str(err));
+}
+
+static int
+fs_cmd_rename(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	const char *name = adm_arg_string(args, "name", e);
+	const char *to = name != NULL ? adm_arg_string(args, "to", e) : NULL;
+	struct adm_pool *ap = to != NULL ? adm_pool_of(a, name, e) : NULL;
+	(void)out;
+	adm_fail_untouched(e, "Nothing was renamed.");
+	if (ap == NULL) {
+		return -e->code;
+	}
+	if (strchr(name, '@') != NULL) {
+		return snap_cmd_rename(ap, name, to, e);
+	}
+	if (strchr(to, '@') != NULL) {
+		return adm_fail(e, EINVAL, "'%.200s' is no name of a filesystem", to);
+	}
+	if (adm_pool_of(a, to, e) != ap) {
+		return e->code != 0 ? -e->code
+				    : adm_fail(e, EXDEV, "a filesystem stays in its pool");
+	}
+	return fs_move(ap, name, to, e);
+}
+
 const struct adm_command adm_fs_commands[] = {
     {"fs create", fs_cmd_create, ADM_CHANGE},
     {"fs destroy", fs_cmd_destroy, ADM_CHANGE},
+    {"fs rename", fs_cmd_rename, ADM_CHANGE},
     {"fs list", fs_cmd_list, ADM_LOOK},
     {"fs get", fs_cmd_get, ADM_LOOK},
     {"fs set", fs_cmd_set, ADM_CHANGE},

@@ -5,7 +5,7 @@
  * so that commands that look go on beside it, and exclusive for an import.
  */
 #include <stdio.h>
-#include "admin/admin_int.h"
+#include "admin/schedule.h"
 #include "admin/vfio.h"
 
 #define LOOK_NS \
@@ -162,6 +162,16 @@ imports_look(struct adm_monitor *m)
 	rwlock_wrunlock(&a->lock);
 }
 
+/* ---- snapshots ---- */
+
+static void
+sched_note(void *arg, const char *text)
+{
+	struct adm_pool *ap = arg;
+	log_notice("schedule pool=%s what=\"%s\"", pool_name(ap->pool), text);
+	diary_add(ap, DIARY_HISTORY, "agated", "fs snapshot", text);
+}
+
 /* ---- the fiber ---- */
 
 /* An NVMe drive that has been plugged in goes to the driver that the policy says, before it is
@@ -196,6 +206,7 @@ monitor_look(struct adm_monitor *m)
 			scrub_look(ap);
 			mutex_unlock(&a->drives_lock);
 		}
+		sched_run(ap, (int64_t)(rt_wall_ns() / NSEC_PER_SEC), sched_note, ap);
 		diary_gather(ap);
 		diary_store(ap);
 		damages_look(ap);

@@ -29,7 +29,8 @@ static const struct adm_command *
 server_find(const char *name)
 {
 	const struct adm_command *const tables[] = {adm_pool_commands, adm_drive_commands,
-	    adm_fs_commands, adm_share_commands, adm_system_commands, adm_disk_commands};
+	    adm_fs_commands, adm_snap_commands, adm_sched_commands, adm_share_commands,
+	    adm_system_commands, adm_disk_commands};
 	for (size_t t = 0; t < ARRAY_LEN(tables); t++) {
 		for (const struct adm_command *c = tables[t]; c->name != NULL; c++) {
 			if (strcmp(c->name, name) == 0) {
@@ -94,7 +95,7 @@ request_pool(struct adm *a, json_t *args)
 		const char *text = json_string_value(json_object_get(args, keys[i]));
 		text = text != NULL && text[0] == '/' ? text + 1 : text;
 		struct adm_pool *ap =
-		    text != NULL ? adm_find_pool(a, text, strcspn(text, "/")) : NULL;
+		    text != NULL ? adm_find_pool(a, text, strcspn(text, "/@")) : NULL;
 		if (ap != NULL) {
 			return ap;
 		}

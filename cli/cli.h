@@ -21,7 +21,8 @@ struct cli_args {
 	bool bare, exact, json;                        /* -H -p -j */
 	bool dry_run, force, yes, recursive, readonly; /* -n -f -y -r -R */
 	bool stop, temporary, verbose;                 /* -s -t -v */
-	const char *options[CLI_OPTIONS_MAX];          /* -o */
+	const char *options[CLI_OPTIONS_MAX];          /* -o NAME=VALUE */
+	const char *values['z' - 'A' + 1];             /* of other letters; see cli_value */
 	size_t option_count;
 	const char *words[CLI_WORDS_MAX]; /* positional */
 	size_t word_count;
@@ -29,7 +30,7 @@ struct cli_args {
 
 struct cli_verb {
 	const char *noun, *verb;
-	const char *flags; /* letters it takes, of "HpjnfyrRostv" */
+	const char *flags; /* letters it takes, of "HpjnfyrRostv"; a ':' behind one: with a value */
 	size_t words_min, words_max;
 	const char *synopsis; /* behind "noun verb" */
 	const char *help;     /* a few lines, with an example */
@@ -41,6 +42,9 @@ extern const struct cli_verb cli_verbs[]; /* verbs.c; ends with noun NULL */
 int cli_run_words(int argc, char **argv); /* one command: noun verb words... */
 int cli_usage_error(const struct cli_verb *v, const char *what, const char *word);
 int cli_help(const char *noun, const char *verb);
+
+/* The value of an option that its verb's flags give a ':'; NULL: not given. */
+const char *cli_value(const struct cli_args *a, char letter);
 
 /* client.c */
 /* Sends cmd and args (stolen). On success *out is a new reference (maybe JSON null). Prints the
@@ -62,7 +66,7 @@ void print_table(
 /* True when -j was given: printed, nothing more to do. */
 bool print_json(const struct cli_args *a, const struct cli_verb *v, json_t *result);
 void print_size(uint64_t bytes, bool exact, char *out, size_t len); /* "1.50G" or all digits */
-void print_time(uint64_t when_s, char *out, size_t len); /* local time */
+void print_time(uint64_t when_s, char *out, size_t len);            /* local time */
 /* A name from outside, safe for a terminal: control bytes become '?'. */
 void print_safe(const char *s);
 void print_safe_to(FILE *to, const char *s);
@@ -71,6 +75,8 @@ void print_padded(const char *s, int width); /* the same, with blanks behind up 
 /* confirm.c */
 /* On a terminal: the user must type name. Otherwise: only with -y or -f. */
 bool confirm_destroy(const struct cli_args *a, const char *what, const char *name);
+/* The same, in other words: "This <what>." */
+bool confirm_loss(const struct cli_args *a, const char *what, const char *name);
 
 /* shell.c */
 int shell_run(void);
@@ -82,6 +88,12 @@ int words_split(char *line, char **out, int max);
 /* "nvme[0-6]n1" -> seven names, "d[00-11]" -> twelve of two digits; several ranges multiply. Adds
  * to list; false when it isn't a good range or too many. */
 bool words_expand(const char *word, json_t *list);
+
+/* verbs_fs.c, for others like these */
+json_t *options_array(const struct cli_args *a); /* of -o */
+/* Calls, and says done: nothing else to show. */
+int call_and_say(const struct cli_verb *v, const struct cli_args *a, json_t *args, const char *done,
+    const char *name);
 
 /* verbs */
 int verb_pool_create(const struct cli_verb *v, const struct cli_args *a);
@@ -106,6 +118,18 @@ int verb_pool_events(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_create(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_destroy(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_list(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_snapshot(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_rename(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_hold(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_release(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_holds(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_rollback(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_clone(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_promote(const struct cli_verb *v, const struct cli_args *a);
+int verb_schedule_create(const struct cli_verb *v, const struct cli_args *a);
+int verb_schedule_list(const struct cli_verb *v, const struct cli_args *a);
+int verb_schedule_change(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_upgrade(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_get(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_set(const struct cli_verb *v, const struct cli_args *a);
 int verb_share_create(const struct cli_verb *v, const struct cli_args *a);

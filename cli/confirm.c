@@ -7,19 +7,31 @@
 bool
 confirm_destroy(const struct cli_args *a, const char *what, const char *name)
 {
-	char line[512];
+	char text[640];
+	snprintf(text, sizeof(text), "destroys %s '%s' and all that is in it", what, name);
+	return confirm_loss(a, text, name);
+}
+
+bool
+confirm_loss(const struct cli_args *a, const char *what, const char *name)
+{
+	char line[1024];
 	if (a->yes || a->force) {
 		return true;
 	}
 	if (!isatty(STDIN_FILENO)) {
-		fprintf(stderr,
-		    "agate: this destroys %s '%s' and all that is in it\n"
-		    "       Nothing was destroyed.\n       Add --yes to do it without being "
-		    "asked.\n",
-		    what, name);
+		fputs("agate: this ", stderr);
+		print_safe_to(stderr, what);
+		fputs("\n       Nothing was destroyed.\n       Add --yes to do it without being "
+		      "asked.\n",
+		    stderr);
 		return false;
 	}
-	printf("This destroys %s '%s' and all that is in it. Type its name to go on: ", what, name);
+	fputs("This ", stdout);
+	print_safe(what);
+	fputs(". Type ", stdout);
+	print_safe(name);
+	fputs(" to go on: ", stdout);
 	fflush(stdout);
 	if (fgets(line, sizeof(line), stdin) == NULL) {
 		line[0] = '\0';
@@ -28,6 +40,8 @@ confirm_destroy(const struct cli_args *a, const char *what, const char *name)
 	if (strcmp(line, name) == 0) {
 		return true;
 	}
-	fprintf(stderr, "agate: that isn't '%s'. Nothing was destroyed.\n", name);
+	fputs("agate: that isn't '", stderr);
+	print_safe_to(stderr, name);
+	fputs("'. Nothing was destroyed.\n", stderr);
 	return false;
 }

@@ -57,6 +57,9 @@ cell_text(const struct cli_args *a, json_t *row, const struct column *c, char bu
 	uint64_t n = (uint64_t)json_integer_value(v);
 	time_t when = (time_t)n;
 	struct tm tm;
+	if (json_is_string(v) && strcmp(json_string_value(v), "-") == 0) {
+		return "-"; /* has none */
+	}
 	switch (c->kind) {
 	case COLUMN_TEXT:
 		return json_is_string(v) && json_string_length(v) > 0 ? json_string_value(v) : "-";

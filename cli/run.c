@@ -108,27 +108,72 @@ cli_set_flag(struct cli_args *a, char letter)
 	}
 }
 
-/* One word that starts with '-'. Takes the next one for -o. */
+const char *
+cli_value(const struct cli_args *a, char letter)
+{
+	return a->values[letter - 'A'];
+}
+
+static const struct {
+	const char *name;
+	char letter;
+} long_options[] = {{"--yes", 'y'}, {"--keep-as", 'k'}};
+
+/* The letters of a word that starts with '-'; a long option is one. NULL: there is no such one. */
+static const char *
+cli_letters(const char *word, char one[2])
+{
+	if (strncmp(word, "--", 2) != 0) {
+		return word + 1;
+	}
+	for (size_t i = 0; i < sizeof(long_options) / sizeof(long_options[0]); i++) {
+		if (strcmp(word, long_options[i].name) == 0) {
+			one[0] = long_options[i].letter;
+			return one;
+		}
+	}
+	return NULL;
+}
+
+/* Takes what is behind the letter, or the next word. */
+static const char *
+cli_take_value(const char *letter, char **argv, int *at, int argc)
+{
+	return letter[1] != '\0' ? letter + 1 : *at + 1 < argc ? argv[++*at] : "";
+}
+
+/* One word that starts with '-'. Takes the next one for a value. */
 static int
 cli_option(const struct cli_verb *v, struct cli_args *a, char **argv, int *at, int argc)
 {
 	const char *word = argv[*at];
-	if (strcmp(word, "--yes") == 0) {
-		word = "-y";
-	}
+	char one[2] = "";
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
 		cli_help(v->noun, v->verb);
 		return -1;
 	}
-	for (const char *p = word + 1; *p != '\0'; p++) {
-		if (strchr(v->flags, *p) == NULL) {
+	const char *p = cli_letters(word, one);
+	if (p == NULL) {
+		return cli_usage_error(v, "no such option here", word);
+	}
+	for (; *p != '\0'; p++) {
+		const char *known = *p != ':' ? strchr(v->flags, *p) : NULL;
+		if (known == NULL) {
 			return cli_usage_error(v, "no such option here", word);
+		}
+		if (known[1] == ':') {
+			const char *given = cli_take_value(p, argv, at, argc);
+			if (given[0] == '\0') {
+				return cli_usage_error(v, "an option's value is missing", word);
+			}
+			a->values[*p - 'A'] = given;
+			break;
 		}
 		if (*p != 'o') {
 			cli_set_flag(a, *p);
 			continue;
 		}
-		const char *value = p[1] != '\0' ? p + 1 : *at + 1 < argc ? argv[++*at] : "";
+		const char *value = cli_take_value(p, argv, at, argc);
 		if (strchr(value, '=') == NULL) {
 			return cli_usage_error(v, "-o takes name=value", NULL);
 		}

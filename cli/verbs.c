@@ -22,6 +22,10 @@ const struct cli_verb cli_verbs[] = {
 	"Without a name: pools found on drives that aren't in service. -R read-only; -f although "
 	"another host used it last.",
 	verb_pool_import},
+    {"pool", "upgrade", "j", 1, 1, "NAME",
+	"Lets the pool use what this firmware knows and an older one didn't: snapshots, quotas. "
+	"Older firmware can then only read it.",
+	verb_pool_upgrade},
     {"pool", "check", "j", 1, 1, "NAME",
 	"Compares everything reachable with the space maps; changes nothing.", verb_pool_check},
     {"pool", "add", "njf", 2, CLI_WORDS_MAX, "[-nf] NAME SET... [spare DRIVE...]",
@@ -30,40 +34,100 @@ const struct cli_verb cli_verbs[] = {
 	"  pool add tank raidz1 nvme[10-16]n1",
 	verb_pool_add},
     {"pool", "scrub", "jprs", 1, 1, "[-p|-r|-s] NAME",
-	"Verifies every block on every drive and repairs what is wrong. -p pauses it, -r lets it go on, -s stops it.",
+	"Verifies every block on every drive and repairs what is wrong. -p pauses it, -r lets it "
+	"go on, -s stops it.",
 	verb_pool_scrub},
     {"pool", "offline", "jt", 2, 2, "[-t] NAME DRIVE",
-	"Takes a drive out of use; the pool remembers what it misses. -t: only until the next import.", verb_pool_offline},
-    {"pool", "online", "j", 2, 2, "NAME DRIVE", "Takes a drive back that was offline or faulted; it is brought up to date.",
+	"Takes a drive out of use; the pool remembers what it misses. -t: only until the next "
+	"import.",
+	verb_pool_offline},
+    {"pool", "online", "j", 2, 2, "NAME DRIVE",
+	"Takes a drive back that was offline or faulted; it is brought up to date.",
 	verb_pool_online},
     {"pool", "replace", "jf", 2, 3, "[-f] NAME DRIVE [NEWDRIVE]",
-	"Another drive takes the place of one, there or gone, and is filled. Without NEWDRIVE: the one that is where DRIVE was.\n"
+	"Another drive takes the place of one, there or gone, and is filled. Without NEWDRIVE: the "
+	"one that is where DRIVE was.\n"
 	"  pool replace tank nvme3n1 nvme9n1",
 	verb_pool_replace},
     {"pool", "clear", "j", 1, 2, "NAME [DRIVE]",
-	"Forgets the errors of a drive, or of all; takes back what was faulted by them.", verb_pool_clear},
-    {"pool", "spare add", "jf", 2, 2, "[-f] NAME DRIVE", "A spare more, which several pools may share.",
-	verb_pool_spare_add},
-    {"pool", "spare remove", "j", 2, 2, "NAME DRIVE", "The pool gives up a spare that waits.", verb_pool_spare_remove},
+	"Forgets the errors of a drive, or of all; takes back what was faulted by them.",
+	verb_pool_clear},
+    {"pool", "spare add", "jf", 2, 2, "[-f] NAME DRIVE",
+	"A spare more, which several pools may share.", verb_pool_spare_add},
+    {"pool", "spare remove", "j", 2, 2, "NAME DRIVE", "The pool gives up a spare that waits.",
+	verb_pool_spare_remove},
     {"pool", "get", "Hj", 2, 2, "[-Hj] all|PROPERTY NAME", "  pool get all tank", verb_pool_get},
     {"pool", "set", "j", 2, 2, "PROPERTY=VALUE NAME",
 	"  pool set autoreplace=on tank\n  Properties: autoreplace=off|on, failmode=wait|continue, "
 	"scrub=monthly|weekly|off. Without a value: the default again.",
 	verb_pool_set},
-    {"pool", "history", "Hpj", 0, 1, "[-Hpj] [NAME]", "What was done to pools, when, by whom.", verb_pool_history},
-    {"pool", "events", "Hpj", 0, 1, "[-Hpj] [NAME]", "What happened to pools: drives that went and came, scrubs, suspensions.",
+    {"pool", "history", "Hpj", 0, 1, "[-Hpj] [NAME]", "What was done to pools, when, by whom.",
+	verb_pool_history},
+    {"pool", "events", "Hpj", 0, 1, "[-Hpj] [NAME]",
+	"What happened to pools: drives that went and came, scrubs, suspensions.",
 	verb_pool_events},
     {"fs", "create", "oj", 1, 1, "[-o PROPERTY=VALUE] PATH",
 	"  fs create -o compression=zstd tank/home", verb_fs_create},
-    {"fs", "destroy", "nfyj", 1, 1, "[-n] [--yes] PATH",
-	"Destroys the filesystem. -n says what would go.", verb_fs_destroy},
-    {"fs", "list", "Hpj", 0, 1, "[-Hpj] [PATH]", "Filesystems and the space they take.",
+    {"fs", "destroy", "nrfyj", 1, 1, "[-nr] [--yes] PATH|PATH@SNAPSHOT[%SNAPSHOT][,...]",
+	"Destroys the filesystem, or snapshots: A%B is all from A to B. -r: also those of the "
+	"filesystems below. -n says what "
+	"would go, and what would come back.\n"
+	"  fs destroy -n tank/home@monday%friday",
+	verb_fs_destroy},
+    {"fs", "list", "Hpjrt:o:s:S:", 0, 1, "[-Hpjr] [-t TYPE] [-o COLUMN,...] [-s|-S COLUMN] [PATH]",
+	"Filesystems and snapshots, and the space they take. TYPE is filesystem, snapshot or all; "
+	"-r: also what is below PATH; -s "
+	"sorts by a column, -S the other way round.\n"
+	"  fs list -t snapshot -o name,used,creation -S used tank/home\n"
+	"  Columns: name, type, used, avail, refer, share, creation, origin, logical, "
+	"usedbydataset, usedbysnapshots, "
+	"usedbychildren, snapshots, holds, clones, guid.",
 	verb_fs_list},
+    {"fs", "rename", "j", 2, 2, "PATH NEWPATH|PATH@SNAPSHOT NEWNAME",
+	"Renames a filesystem or a snapshot.", verb_fs_rename},
+    {"fs", "snapshot", "rj", 1, 1, "[-r] PATH@SNAPSHOT",
+	"Keeps the filesystem as it is now; -r: and all below it, at one moment. Clients find it "
+	"in .snapshot of every directory.\n"
+	"  fs snapshot -r tank/home@monday",
+	verb_fs_snapshot},
+    {"fs", "hold", "j", 2, 2, "TAG PATH@SNAPSHOT",
+	"Nobody can destroy the snapshot until the tag is released.", verb_fs_hold},
+    {"fs", "release", "j", 2, 2, "TAG PATH@SNAPSHOT", "Takes a hold away.", verb_fs_release},
+    {"fs", "holds", "Hpj", 1, 1, "[-Hpj] PATH@SNAPSHOT", "Who holds the snapshot.", verb_fs_holds},
+    {"fs", "rollback", "nrfyjk:", 1, 1, "[-nr] [--keep-as PATH] [--yes] PATH@SNAPSHOT",
+	"Makes the filesystem what it was in its newest snapshot, while clients use it. -r "
+	"destroys newer snapshots first. "
+	"--keep-as keeps what would be discarded as a filesystem of its own.\n"
+	"  fs rollback --keep-as tank/spoiled tank/home@monday",
+	verb_fs_rollback},
+    {"fs", "clone", "oj", 2, 2, "[-o PROPERTY=VALUE] PATH@SNAPSHOT NEWPATH",
+	"A new filesystem that begins as what is in the snapshot, and shares its space.",
+	verb_fs_clone},
+    {"fs", "promote", "j", 1, 1, "PATH",
+	"The clone takes over the snapshots it came from; the other filesystem becomes the clone, "
+	"and can be destroyed.",
+	verb_fs_promote},
     {"fs", "get", "Hpjr", 2, 2, "[-Hpjr] all|PROPERTY[,PROPERTY] PATH",
 	"  fs get compression,recordsize tank/home", verb_fs_get},
     {"fs", "set", "j", 2, 2, "PROPERTY=VALUE PATH",
 	"  fs set compression=zstd-3 tank/home\n  fs set compression= tank/home   (inherits again)",
 	verb_fs_set},
+    {"schedule", "create", "rjo", 2, 2, "[-r] [-o keep=N] TIME PATH",
+	"Takes a snapshot of the filesystem (-r: and of all below it) whenever TIME begins, and "
+	"keeps the newest N of these. TIME is "
+	"15min, hourly, daily, weekly or monthly. Snapshots are named auto-TIME-DATE_TIME, in UTC; "
+	"others are never destroyed.\n"
+	"  schedule create -r -o keep=48 hourly tank/home",
+	verb_schedule_create},
+    {"schedule", "list", "Hpj", 0, 0, "[-Hpj]", "Schedules, and when they are due.",
+	verb_schedule_list},
+    {"schedule", "remove", "j", 2, 2, "TIME PATH", "Ends the schedule. Its snapshots stay.",
+	verb_schedule_change},
+    {"schedule", "pause", "j", 0, 2, "[TIME PATH]",
+	"Takes and destroys nothing until it is resumed. Without words: all schedules.",
+	verb_schedule_change},
+    {"schedule", "resume", "j", 0, 2, "[TIME PATH]",
+	"Goes on, with a snapshot at once when one is due.", verb_schedule_change},
     {"share", "create", "oj", 1, 1, "[-o rw=CLIENTS] [-o ro=CLIENTS] [-o squash=...] /PATH",
 	"Serves a filesystem (made if it isn't there) or a directory of one over NFS.\n"
 	"  share create -o rw=10.0.0.0/24 -o ro=10.0.1.5,fd00::/64 /tank/home\n"
@@ -77,13 +141,15 @@ const struct cli_verb cli_verbs[] = {
     {"disk", "list", "Hpj", 0, 0, "[-Hpj]", "Drives of this machine and what they are used for.",
 	verb_disk_list},
     {"disk", "bind", "jf", 1, 1, "[-jf] DRIVE",
-	"Drive an NVMe drive ourselves instead of by the kernel (VFIO). It moves with its whole controller.\n"
+	"Drive an NVMe drive ourselves instead of by the kernel (VFIO). It moves with its whole "
+	"controller.\n"
 	"Example: disk bind nvme3n1",
 	verb_disk_bind},
     {"disk", "unbind", "j", 1, 1, "[-j] DRIVE", "Give an NVMe drive back to the kernel's driver.",
 	verb_disk_unbind},
     {"disk", "health", "Hpj", 0, 0, "[-Hpj]",
-	"Temperature, wear and errors of the NVMe drives that we drive ourselves.", verb_disk_health},
+	"Temperature, wear and errors of the NVMe drives that we drive ourselves.",
+	verb_disk_health},
     {"system", "status", "Hpj", 0, 0, "[-Hpj]", "The daemon: ports, memory, calls.",
 	verb_system_status},
     {NULL, NULL, NULL, 0, 0, NULL, NULL, NULL},

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "cli/cli.h"
 
-static json_t *
+json_t *
 options_array(const struct cli_args *a)
 {
 	json_t *list = json_array();
@@ -13,8 +13,7 @@ options_array(const struct cli_args *a)
 	return list;
 }
 
-/* Calls, and says done: nothing else to show. */
-static int
+int
 call_and_say(const struct cli_verb *v, const struct cli_args *a, json_t *args, const char *done,
     const char *name)
 {
@@ -35,47 +34,6 @@ verb_fs_create(const struct cli_verb *v, const struct cli_args *a)
 	return call_and_say(v, a,
 	    json_pack("{s:s, s:o}", "name", a->words[0], "props", options_array(a)), "created",
 	    a->words[0]);
-}
-
-int
-verb_fs_destroy(const struct cli_verb *v, const struct cli_args *a)
-{
-	json_t *result;
-	if (!a->dry_run && !confirm_destroy(a, "filesystem", a->words[0])) {
-		return CLI_FAILED;
-	}
-	int status = client_call("fs destroy",
-	    json_pack("{s:s, s:b}", "name", a->words[0], "dry_run", a->dry_run), &result);
-	if (status == CLI_OK && !print_json(a, v, result)) {
-		char used[32];
-		print_size((uint64_t)json_integer_value(json_object_get(result, "used")), false,
-		    used, sizeof(used));
-		printf("%s '%s': %s in %lld objects\n", a->dry_run ? "would destroy" : "destroyed",
-		    a->words[0], used,
-		    (long long)json_integer_value(json_object_get(result, "objects")));
-	}
-	json_decref(result);
-	return status;
-}
-
-int
-verb_fs_list(const struct cli_verb *v, const struct cli_args *a)
-{
-	static const struct column columns[] = {{"NAME", "name", COLUMN_TEXT},
-	    {"USED", "used", COLUMN_SIZE}, {"AVAIL", "available", COLUMN_SIZE},
-	    {"REFER", "referenced", COLUMN_SIZE}, {"SHARE", "share", COLUMN_TEXT}};
-	json_t *result;
-	json_t *args = a->word_count > 0 ? json_pack("{s:s}", "name", a->words[0]) : json_object();
-	int status = client_call("fs list", args, &result);
-	if (status == CLI_OK && !print_json(a, v, result)) {
-		if (json_array_size(result) == 0 && !a->bare) {
-			puts("no filesystems");
-		} else {
-			print_table(a, result, columns, sizeof(columns) / sizeof(columns[0]));
-		}
-	}
-	json_decref(result);
-	return status;
 }
 
 /* "a,b,c" to an array; "all" to an empty one. */

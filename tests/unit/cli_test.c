@@ -241,7 +241,13 @@ test_usage(void)
 	    "fs create", "fs create a b", "fs create -o tank/x", "fs destroy", "fs get all",
 	    "fs set x tank", "fs set =1 tank", "share create", "share create /a /b",
 	    "share set /tank/a", "share remove", "share list x", "disk list x", "system status x",
-	    "fs list --json", "pool create t\xff d0", "fs create tank/\xc3"};
+	    "fs snapshot", "fs snapshot a b", "fs list -t x", "fs list -o x", "fs list -o name,",
+	    "fs list -s", "fs list -s x", "fs hold a", "fs holds", "fs rollback",
+	    "fs rollback --keep-as", "fs rollback --keep x a@b", "fs clone a@b", "fs promote",
+	    "fs rename a", "pool upgrade", "schedule create hourly",
+	    "schedule create -o keep=0 hourly a", "schedule create -o keep=x hourly a",
+	    "schedule create -o x=1 hourly a", "schedule remove hourly", "schedule pause hourly",
+	    "schedule list x", "fs list --json", "pool create t\xff d0", "fs create tank/\xc3"};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct line l = {.text = bad[i]};
 		const char *said = printed(2, run_line, &l);

@@ -1,0 +1,239 @@
+/* snap_names.c - which snapshots a command means: "tank/home@a,c%f". */
+#include <stdio.h>
+#include "admin/snap_names.h"
+
+void
+snap_names_add(struct snap_names *n, const char *path, const char *snap)
+{
+	size_t len = strlen(path) + strlen(snap) + 2;
+	if (n->count == n->cap) {
+		uint32_t cap = MAX(n->cap * 2, 16u);
+		char **v = mem_realloc(n->v, cap * sizeof(*v));
+		if (v == NULL) {
+			n->no_memory = true;
+			return;
+		}
+		n->v = v;
+		n->cap = cap;
+	}
+	char *name = mem_zalloc(len);
+	if (name == NULL) {
+		n->no_memory = true;
+		return;
+	}
+	(void)snprintf(name, len, "%s@%s", path, snap);
+	n->v[n->count++] = name;
+}
+
+void
+snap_names_free(struct snap_names *n)
+{
+	for (uint32_t i = 0; i < n->count; i++) {
+		mem_free(n->v[i]);
+	}
+	mem_free(n->v);
+	*n = (struct snap_names){0};
+}
+
+json_t *
+snap_names_json(const struct snap_names *n)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < n->count; i++) {
+		json_array_append_new(list, adm_text(n->v[i]));
+	}
+	return list;
+}
+
+bool
+snap_name_split(const char *name, char path[DATASET_NAME_MAX + 1], const char **out_snap)
+{
+	size_t len = strcspn(name, "@");
+	if (name[len] == '\0' || len == 0 || len > DATASET_NAME_MAX || name[len + 1] == '\0' ||
+	    strpbrk(name + len + 1, "@/") != NULL) {
+		return false;
+	}
+	memcpy(path, name, len);
+	path[len] = '\0';
+	*out_snap = name + len + 1;
+	return true;
+}
+
+struct below {
+	struct snap_names *out;
+	const char *snap;
+};
+
+static int
+below_add(void *arg, struct pool_ds *ds)
+{
+	struct below *b = arg;
+	struct pool_ds_info info;
+	pool_ds_get_info(ds, &info);
+	snap_names_add(b->out, info.path, b->snap);
+	return b->out->no_memory ? -ENOMEM : 0;
+}
+
+static int
+names_failed(const char *name, int err, struct adm_error *e)
+{
+	if (err == -ENOENT) {
+		adm_fail_next(e, "'fs list -t all' shows filesystems and snapshots.");
+		return adm_fail(e, err, "there is no filesystem '%.100s'", name);
+	}
+	return adm_fail(e, err, "'%.100s': %s", name, err_str(err));
+}
+
+static int
+names_no_shape(const char *name, struct adm_error *e)
+{
+	adm_fail_next(e, "A snapshot is named FILESYSTEM@NAME: tank/home@monday");
+	return adm_fail(e, EINVAL, "'%.100s' is no name of a snapshot", name);
+}
+
+int
+snap_names_each_below(struct adm_pool *ap, const char *name, bool recursive, struct snap_names *out,
+    struct adm_error *e)
+{
+	char path[DATASET_NAME_MAX + 1];
+	struct below b = {.out = out};
+	if (!snap_name_split(name, path, &b.snap)) {
+		return names_no_shape(name, e);
+	}
+	int err = pool_ds_each(ap->pool, path, recursive, below_add, &b);
+	return err != 0 ? names_failed(path, err, e) : 0;
+}
+
+/* ---- ranges ---- */
+
+/* The snapshots of one dataset, oldest first, and which of them are wanted. */
+struct expansion {
+	struct snap_names have; /* as "@name" */
+	bool *wanted;
+};
+
+static int
+expansion_add(void *arg, const struct pool_snap_info *s)
+{
+	struct expansion *x = arg;
+	snap_names_add(&x->have, "", s->name);
+	return x->have.no_memory ? -ENOMEM : 0;
+}
+
+/* Names are held as "@name". Position, or -1. */
+static int64_t
+expansion_find(const struct expansion *x, const char *name, size_t len)
+{
+	for (uint32_t i = 0; i < x->have.count; i++) {
+		if (strlen(x->have.v[i]) == len + 1 && strncmp(x->have.v[i] + 1, name, len) == 0) {
+			return i;
+		}
+	}
+	return -1;
+}
+
+/* One of the parts between commas. strict: every name in it must exist. */
+static int
+expansion_part(struct expansion *x, const char *path, const char *part, size_t len, bool strict,
+    struct adm_error *e)
+{
+	const char *percent = memchr(part, '%', len);
+	size_t first_len = percent != NULL ? (size_t)(percent - part) : len;
+	const char *second = percent != NULL ? percent + 1 : part;
+	size_t second_len = percent != NULL ? len - first_len - 1 : len;
+	int64_t from = first_len == 0 ? 0 : expansion_find(x, part, first_len);
+	int64_t to =
+	    second_len == 0 ? (int64_t)x->have.count - 1 : expansion_find(x, second, second_len);
+	bool from_missing = from<0, to_missing = second_len> 0 && to < 0;
+	if (len == 0 || (percent != NULL && memchr(second, '%', second_len) != NULL)) {
+		return adm_fail(
+		    e, EINVAL, "'%.*s' is no list of snapshots", (int)MIN(len, (size_t)99), part);
+	}
+	if (from_missing || to_missing) {
+		if (!strict) {
+			return 0;
+		}
+		const char *bad = from_missing ? part : second;
+		adm_fail_next(e, "fs list -t snapshot %s", path);
+		return adm_fail(e, ENOENT, "there is no snapshot '%.100s@%.*s'", path,
+		    (int)MIN(from_missing ? first_len : second_len, (size_t)99), bad);
+	}
+	if (strict && from > to && first_len > 0 && second_len > 0) {
+		return adm_fail(e, EINVAL,
+		    "'%.*s' ends before it begins: the older one comes first",
+		    (int)MIN(len, (size_t)99), part);
+	}
+	for (int64_t i = from; i <= to; i++) {
+		x->wanted[i] = true;
+	}
+	return 0;
+}
+
+static int
+expansion_parts(struct expansion *x, const char *path, const char *parts, bool strict,
+    struct snap_names *out, struct adm_error *e)
+{
+	x->wanted = mem_zalloc_array(MAX(x->have.count, 1u), sizeof(bool));
+	int err = x->wanted == NULL ? adm_fail(e, ENOMEM, "out of memory") : 0;
+	for (const char *at = parts; err == 0; at++) {
+		size_t len = strcspn(at, ",");
+		err = expansion_part(x, path, at, len, strict, e);
+		at += len;
+		if (*at == '\0') {
+			break;
+		}
+	}
+	for (uint32_t i = 0; err == 0 && i < x->have.count; i++) {
+		if (x->wanted[i]) {
+			snap_names_add(out, path, x->have.v[i] + 1);
+		}
+	}
+	mem_free(x->wanted);
+	return err == 0 && out->no_memory ? adm_fail(e, ENOMEM, "out of memory") : err;
+}
+
+struct expand_each {
+	struct adm_pool *ap;
+	const char *top, *parts;
+	struct snap_names *out;
+	struct adm_error *e;
+};
+
+static int
+expand_one(void *arg, struct pool_ds *ds)
+{
+	struct expand_each *all = arg;
+	struct pool_ds_info info;
+	struct expansion x = {0};
+	pool_ds_get_info(ds, &info);
+	int err = pool_snap_each(all->ap->pool, info.path, 0, expansion_add, &x);
+	if (err == -ENOENT) {
+		err = 0; /* destroyed meanwhile */
+	} else if (err != 0) {
+		err = names_failed(info.path, err, all->e);
+	} else {
+		err = expansion_parts(
+		    &x, info.path, all->parts, strcmp(info.path, all->top) == 0, all->out, all->e);
+	}
+	snap_names_free(&x.have);
+	return err;
+}
+
+int
+snap_names_expand(struct adm_pool *ap, const char *spec, bool recursive, struct snap_names *out,
+    struct adm_error *e)
+{
+	char path[DATASET_NAME_MAX + 1];
+	struct expand_each all = {.ap = ap, .top = path, .out = out, .e = e};
+	if (!snap_name_split(spec, path, &all.parts)) {
+		return names_no_shape(spec, e);
+	}
+	int err = pool_ds_each(ap->pool, path, recursive, expand_one, &all);
+	if (err != 0 && e->code == 0) {
+		return names_failed(path, err, e);
+	}
+	if (err == 0 && out->count == 0) {
+		err = adm_fail(e, ENOENT, "no snapshot is meant by '%.100s'", spec);
+	}
+	return err;
+}

@@ -1,0 +1,200 @@
+/* verbs_snap.c - snapshots: fs snapshot, destroy, rename, hold, release, holds, rollback, clone,
+ * promote. */
+#include <stdio.h>
+#include <string.h>
+#include "cli/cli.h"
+
+/* "took 'tank@a'", "took 3 snapshots" */
+static void
+say_snapshots(const char *done, json_t *names)
+{
+	size_t count = json_array_size(names);
+	if (count == 1) {
+		printf("%s '", done);
+		print_safe(json_string_value(json_array_get(names, 0)));
+		puts("'");
+	} else {
+		printf("%s %zu snapshots\n", done, count);
+	}
+}
+
+int
+verb_fs_snapshot(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *result;
+	int status = client_call("fs snapshot",
+	    json_pack("{s:s, s:b}", "name", a->words[0], "recursive", a->recursive), &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		say_snapshots("took", json_object_get(result, "snapshots"));
+	}
+	json_decref(result);
+	return status;
+}
+
+static json_t *
+destroy_args(const struct cli_args *a, bool dry_run)
+{
+	return json_pack(
+	    "{s:s, s:b, s:b}", "name", a->words[0], "dry_run", dry_run, "recursive", a->recursive);
+}
+
+static void
+say_reclaim(json_t *result, bool dry_run)
+{
+	char bytes[32];
+	json_t *names = json_object_get(result, "snapshots"), *name;
+	size_t i;
+	print_size((uint64_t)json_integer_value(json_object_get(result, "reclaim")), false, bytes,
+	    sizeof(bytes));
+	if (dry_run) {
+		json_array_foreach(names, i, name)
+		{
+			print_safe(json_string_value(name));
+			putchar('\n');
+		}
+	}
+	say_snapshots(dry_run ? "would destroy" : "destroyed", names);
+	printf("%s %s\n", dry_run ? "would give back" : "gives back", bytes);
+}
+
+static int
+destroy_snapshots(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *result;
+	bool several = a->recursive || strpbrk(a->words[0], "%,") != NULL;
+	char what[640];
+	snprintf(what, sizeof(what), "destroys %s '%.500s'",
+	    several ? "the snapshots" : "the snapshot", a->words[0]);
+	if (!a->dry_run && !confirm_loss(a, what, a->words[0])) {
+		return CLI_FAILED;
+	}
+	int status = client_call("fs destroy", destroy_args(a, a->dry_run), &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		say_reclaim(result, a->dry_run);
+	}
+	json_decref(result);
+	return status;
+}
+
+int
+verb_fs_destroy(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *result;
+	if (strchr(a->words[0], '@') != NULL) {
+		return destroy_snapshots(v, a);
+	}
+	if (!a->dry_run && !confirm_destroy(a, "filesystem", a->words[0])) {
+		return CLI_FAILED;
+	}
+	int status = client_call("fs destroy", destroy_args(a, a->dry_run), &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		char used[32];
+		print_size((uint64_t)json_integer_value(json_object_get(result, "used")), false,
+		    used, sizeof(used));
+		printf("%s '%s': %s in %lld objects\n", a->dry_run ? "would destroy" : "destroyed",
+		    a->words[0], used,
+		    (long long)json_integer_value(json_object_get(result, "objects")));
+	}
+	json_decref(result);
+	return status;
+}
+
+int
+verb_fs_rename(const struct cli_verb *v, const struct cli_args *a)
+{
+	return call_and_say(v, a, json_pack("{s:s, s:s}", "name", a->words[0], "to", a->words[1]),
+	    "renamed", a->words[0]);
+}
+
+int
+verb_fs_hold(const struct cli_verb *v, const struct cli_args *a)
+{
+	return call_and_say(v, a, json_pack("{s:s, s:s}", "tag", a->words[0], "name", a->words[1]),
+	    "held", a->words[1]);
+}
+
+int
+verb_fs_release(const struct cli_verb *v, const struct cli_args *a)
+{
+	return call_and_say(v, a, json_pack("{s:s, s:s}", "tag", a->words[0], "name", a->words[1]),
+	    "released", a->words[1]);
+}
+
+int
+verb_fs_holds(const struct cli_verb *v, const struct cli_args *a)
+{
+	static const struct column columns[] = {{"NAME", "name", COLUMN_TEXT},
+	    {"TAG", "tag", COLUMN_TEXT}, {"SINCE", "time", COLUMN_TIME}};
+	json_t *result;
+	int status = client_call("fs holds", json_pack("{s:s}", "name", a->words[0]), &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		if (json_array_size(result) == 0 && !a->bare) {
+			puts("no holds");
+		} else {
+			print_table(a, result, columns, sizeof(columns) / sizeof(columns[0]));
+		}
+	}
+	json_decref(result);
+	return status;
+}
+
+int
+verb_fs_rollback(const struct cli_verb *v, const struct cli_args *a)
+{
+	const char *keep = cli_value(a, 'k');
+	char what[1024];
+	json_t *result;
+	if (keep != NULL) {
+		snprintf(what, sizeof(what),
+		    "makes '%.*s' what it was in '%s'; what it is now becomes '%s'",
+		    (int)strcspn(a->words[0], "@"), a->words[0], a->words[0], keep);
+	} else {
+		snprintf(what, sizeof(what), "discards all changes of '%.*s' since '%s'%s",
+		    (int)strcspn(a->words[0], "@"), a->words[0], a->words[0],
+		    a->recursive ? ", and all newer snapshots" : "");
+	}
+	bool lossless = keep != NULL && !a->recursive;
+	if (!a->dry_run && !lossless && !confirm_loss(a, what, a->words[0])) {
+		return CLI_FAILED;
+	}
+	json_t *args = json_pack("{s:s, s:b, s:b, s:s*}", "name", a->words[0], "recursive",
+	    a->recursive, "dry_run", a->dry_run, "keep_as", keep);
+	int status = client_call("fs rollback", args, &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		json_t *newer = json_object_get(result, "snapshots");
+		if (json_array_size(newer) > 0) {
+			say_snapshots(a->dry_run ? "would destroy" : "destroyed", newer);
+		}
+		printf("%s to '%s'\n", a->dry_run ? "would roll back" : "rolled back", a->words[0]);
+	}
+	json_decref(result);
+	return status;
+}
+
+int
+verb_fs_clone(const struct cli_verb *v, const struct cli_args *a)
+{
+	return call_and_say(v, a,
+	    json_pack("{s:s, s:s, s:o}", "name", a->words[0], "to", a->words[1], "props",
+		options_array(a)),
+	    "created", a->words[1]);
+}
+
+int
+verb_fs_promote(const struct cli_verb *v, const struct cli_args *a)
+{
+	return call_and_say(v, a, json_pack("{s:s}", "name", a->words[0]), "promoted", a->words[0]);
+}
+
+int
+verb_pool_upgrade(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *result;
+	int status = client_call("pool upgrade", json_pack("{s:s}", "name", a->words[0]), &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		bool some = json_integer_value(json_object_get(result, "enabled")) != 0;
+		printf(some ? "upgraded '%s'\n" : "'%s' has all features already\n", a->words[0]);
+	}
+	json_decref(result);
+	return status;
+}
