@@ -81,7 +81,7 @@ static struct msnap snaps[SNAPS];
 static struct admin adm;
 static struct pool *pool;
 static uint64_t rng;
-static bool created;
+static bool created, real;
 static uint32_t steps_left, name_count;
 static uint64_t life, ops, compared, checks, made, destroyed, cloned, promoted, rolled, cuts;
 

@@ -526,7 +526,8 @@ step_admin(void)
 		return;
 	}
 	adm.running = true;
-	fiber_spawn_wait(rnd(2) == 0 ? 0 : 1, FIBER_REQUEST, "admin", adm_fiber, NULL);
+	/* the model is for one thread at a time */
+	fiber_spawn_wait(real || rnd(2) == 0 ? 0 : 1, FIBER_REQUEST, "admin", adm_fiber, NULL);
 }
 
 /* ---- tags and names, at once ---- */
@@ -826,7 +827,7 @@ life_main(void *arg UNUSED)
 	int err;
 
 	rig_open(&rig);
-	if (created && rnd(3) == 0) {
+	if (created && !real && rnd(3) == 0) {
 		kb_sim_crash_after_writes(1 + rnd(400)); /* in the middle of taking up */
 	}
 	if (created) {
@@ -834,7 +835,7 @@ life_main(void *arg UNUSED)
 	} else {
 		pool_make();
 	}
-	kb_sim_crash_after_writes(rnd(6) == 0 ? 0 : 1 + rnd(rnd(2) == 0 ? 1000 : 10000));
+	kb_sim_crash_after_writes(real || rnd(6) == 0 ? 0 : 1 + rnd(rnd(2) == 0 ? 1000 : 10000));
 	steps();
 	admin_wait();
 	err = pool_sync(pool);
@@ -863,7 +864,7 @@ history_run(uint64_t seed, uint32_t count, unsigned buggify)
 	rig_make(&rig, 7, DRIVE_BYTES);
 	log_set_level(getenv("AGATE_LOG") != NULL ? LOG_DEBUG : LOG_ERROR);
 	for (life = 0; steps_left > 0; life++) {
-		struct rt_options opt = unit_rt(true, 2, seed * 1000 + life);
+		struct rt_options opt = unit_rt(!real, real ? 3 : 2, seed * 1000 + life);
 		int err;
 
 		opt.arena_bytes = 96 * MIB;
@@ -924,6 +925,15 @@ test_histories_buggify(void)
 	    env_count("AGATE_SNAP_STEPS", 400), 25);
 }
 
+/* The same on threads, without cuts. */
+static void
+test_histories_real(void)
+{
+	real = true;
+	run_seeds(unit_seed(2001), 1, 300, 0);
+	real = false;
+}
+
 #ifdef AGATE_DEBUG
 #define BUG_SEEDS 6u
 
@@ -966,6 +976,7 @@ test_bugs_are_seen(void)
 static const struct unit_test tests[] = {
     {"histories", test_histories},
     {"histories, rare paths", test_histories_buggify},
+    {"threads", test_histories_real},
 #ifdef AGATE_DEBUG
     {"bugs are seen", test_bugs_are_seen},
 #endif
