@@ -170,6 +170,8 @@ prep_place(struct pool *p, uint64_t txg, struct prep *s, struct extent *e, uint3
 			prep_unplace(p, txg, s);
 			return err;
 		}
+		space_note_placed(p->space, txg,
+		    raidz_alloc_sectors(&p->v.sets[bp_addr_set(a)].cfg, src.len_bytes), sectors);
 		w->sectors += sectors;
 		avoid |= (uint64_t)1 << bp_addr_set(a);
 	}

@@ -1,6 +1,6 @@
 /*
  * gang.c - blocks that no free run could hold. A header of one sector names up to GANG_CHILDREN_MAX
- * pieces, in order; the last piece may be a gang itself. Each copy of a block gangs for itself.
+ * pieces, in order; any piece may be a gang itself. Each copy of a block gangs for itself.
  *
  * Pieces and header are written and recorded at once, each with a checksum of its own, so that
  * scrub needs not know about gangs; the checksum of the block is over the assembled contents, as of
@@ -107,34 +107,75 @@ pieces_free(struct pool *p, uint64_t txg, const struct gang_header *h, uint32_t 
 	}
 }
 
+struct gang_place {
+	enum space_class cls;
+	uint64_t avoid; /* sets */
+	uint32_t depth;
+};
+
 static int gang_write_depth(struct pool *p, uint64_t txg, const struct gang_source *src,
-    enum space_class cls, uint64_t avoid, struct bp_addr *out_addr, uint64_t *out_sectors,
-    uint32_t depth);
+    const struct gang_place *at, struct bp_addr *out_addr, uint64_t *out_sectors);
+
+/*
+ * How much of what is left the next child covers as a gang of its own; 0: it is a piece. Pieces as
+ * short as the last one must fit into the slots that are left; else the rest goes to gangs that
+ * have their slots full of single sectors if need be: so depth grows with the logarithm of the
+ * number of pieces.
+ */
+static uint32_t
+nested_len(uint32_t left, uint32_t slots, uint32_t piece)
+{
+	uint32_t span = ALIGN_UP(DIV_UP(left, slots), SECTOR_BYTES);
+
+	if (left <= SECTOR_BYTES || DELIBERATE_BUG("pool-gang-chain")) {
+		return slots == 1 && left > SECTOR_BYTES ? left : 0;
+	}
+	if (slots > 1 && (piece == 0 || (uint64_t)piece * slots >= left)) {
+		return 0;
+	}
+	return MIN(left, MAX(span, GANG_CHILDREN_MAX * SECTOR_BYTES));
+}
 
 static int
-pieces_write(struct pool *p, uint64_t txg, const struct gang_source *whole, enum space_class cls,
-    uint64_t avoid, struct gang_header *h, uint64_t *sectors, uint32_t depth)
+nested_write(struct pool *p, uint64_t txg, struct gang_source *src, uint32_t len,
+    const struct gang_place *at, struct bp *out, uint64_t *sectors)
+{
+	struct gang_source part = {.buf = src->buf, .off_bytes = src->off_bytes, .len_bytes = len};
+	struct gang_place below = {at->cls, at->avoid, at->depth + 1};
+	int err = gang_write_depth(p, txg, &part, &below, &out->addr[0], sectors);
+
+	if (err == 0) {
+		piece_fill(out, txg, src->buf->data + src->off_bytes, len);
+		src->off_bytes += len;
+		src->len_bytes -= len;
+	}
+	return err;
+}
+
+static int
+pieces_write(struct pool *p, uint64_t txg, const struct gang_source *whole,
+    const struct gang_place *at, struct gang_header *h, uint64_t *sectors)
 {
 	struct gang_source src = *whole;
-	uint32_t n = 0;
+	uint32_t n = 0, piece = 0;
 	int err = 0;
 
 	while (src.len_bytes > 0 && err == 0) {
 		struct bp child = {0};
+		uint32_t left = src.len_bytes;
+		uint32_t nested = nested_len(left, GANG_CHILDREN_MAX - n, piece);
+		uint64_t more = 0;
 
-		if (n == GANG_CHILDREN_MAX - 1) {
-			uint64_t below = 0;
-
-			err = gang_write_depth(
-			    p, txg, &src, cls, avoid, &child.addr[0], &below, depth + 1);
-			piece_fill(&child, txg, src.buf->data + src.off_bytes, src.len_bytes);
-			*sectors += below;
-			src.len_bytes = 0;
+		ASSERT(n < GANG_CHILDREN_MAX);
+		if (nested > 0) {
+			err = nested_write(p, txg, &src, nested, at, &child, &more);
 		} else {
-			err = piece_write(p, txg, &src, cls, avoid, &child);
-			*sectors += err == 0 ? bp_sectors(&child) : 0;
+			err = piece_write(p, txg, &src, at->cls, at->avoid, &child);
+			more = err == 0 ? bp_sectors(&child) : 0;
+			piece = left - src.len_bytes;
 		}
 		if (err == 0) {
+			*sectors += more;
 			h->child[n++] = child;
 		}
 	}
@@ -146,18 +187,18 @@ pieces_write(struct pool *p, uint64_t txg, const struct gang_source *whole, enum
 }
 
 static int
-gang_write_depth(struct pool *p, uint64_t txg, const struct gang_source *src, enum space_class cls,
-    uint64_t avoid, struct bp_addr *out_addr, uint64_t *out_sectors, uint32_t depth)
+gang_write_depth(struct pool *p, uint64_t txg, const struct gang_source *src,
+    const struct gang_place *at, struct bp_addr *out_addr, uint64_t *out_sectors)
 {
 	struct extent e = {.len_bytes = SECTOR_BYTES};
 	struct gang_header *h;
 	uint64_t sectors = 0;
 	int err;
 
-	if (depth == GANG_DEPTH_MAX) {
+	if (at->depth == GANG_DEPTH_MAX) {
 		return -ENOSPC;
 	}
-	err = space_alloc(p->space, txg, cls, SECTOR_BYTES, avoid, &e.addr);
+	err = space_alloc(p->space, txg, at->cls, SECTOR_BYTES, at->avoid, &e.addr);
 	if (err != 0) {
 		return err;
 	}
@@ -168,7 +209,7 @@ gang_write_depth(struct pool *p, uint64_t txg, const struct gang_source *src, en
 	}
 	h = (struct gang_header *)(void *)e.buf->data;
 	memset(h, 0, sizeof(*h));
-	err = pieces_write(p, txg, src, cls, avoid, h, &sectors, depth);
+	err = pieces_write(p, txg, src, at, h, &sectors);
 	if (err != 0) {
 		goto unalloc;
 	}
@@ -199,7 +240,9 @@ int
 gang_write(struct pool *p, uint64_t txg, const struct gang_source *src, enum space_class cls,
     uint64_t avoid_sets, struct bp_addr *out_addr, uint64_t *out_sectors)
 {
-	return gang_write_depth(p, txg, src, cls, avoid_sets, out_addr, out_sectors, 0);
+	struct gang_place at = {.cls = cls, .avoid = avoid_sets};
+
+	return gang_write_depth(p, txg, src, &at, out_addr, out_sectors);
 }
 
 /* ---- reading ---- */

@@ -119,6 +119,7 @@ state_alloc(struct pool *p, const struct space_store *store, struct space **out)
 	cond_init(&s->load_done);
 	spin_init(&s->root_lock);
 	s->epoch = s->epoch_oldest = 1;
+	s->gang_percent = 100;
 	s->set_count = p->v.set_count;
 	s->core_count = rt_reactor_count();
 	s->sets = mem_zalloc_array(POOL_SETS_MAX, sizeof(*s->sets));

@@ -84,6 +84,10 @@ void space_reserve_anyway(struct space *s, uint64_t sectors);
 bool space_is_only_promised(const struct space *s, const struct space_ask *ask);
 /* Would it if so many sectors that are being freed were back, and what is deferred? */
 bool space_is_coming(const struct space *s, const struct space_ask *ask, uint64_t freeing_sectors);
+/* A copy of a block of txg takes `sectors`, in one piece it would take `plain`. */
+void space_note_placed(struct space *s, uint64_t txg, uint64_t plain, uint64_t sectors);
+/* What `sectors` may come to in a pool as fragmented as it was last. */
+uint64_t space_in_pieces(const struct space *s, uint64_t sectors);
 /* The sync fiber: txg frees or allocates more than a root and its log. Before it is committed. */
 void space_note_busy(struct space *s, uint64_t txg);
 /* Is there something that empty txgs would bring back: deferred space, a reserve above its minimum? */

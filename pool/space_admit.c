@@ -97,6 +97,19 @@ space_is_coming(const struct space *s, const struct space_ask *ask, uint64_t fre
 }
 
 void
+space_note_placed(struct space *s, uint64_t txg, uint64_t plain, uint64_t sectors)
+{
+	atomic_fetch_add(&s->placed_plain[txg % SPACE_TXG_SLOTS], plain);
+	atomic_fetch_add(&s->placed[txg % SPACE_TXG_SLOTS], sectors);
+}
+
+uint64_t
+space_in_pieces(const struct space *s, uint64_t sectors)
+{
+	return sectors * s->gang_percent / 100;
+}
+
+void
 space_note_busy(struct space *s, uint64_t txg)
 {
 	s->busy_txg = txg;

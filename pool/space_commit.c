@@ -10,6 +10,7 @@
 #include "pool/space_int.h"
 
 #define QUIET_SECTORS 128u
+#define GANG_PERCENT_MAX ((uint64_t)400)
 #define META_DECAY 8u /* of the worst txg, this part is forgotten with each later one */
 
 static void
@@ -124,6 +125,19 @@ note_busy_batch(struct space *s, uint64_t txg)
 	}
 }
 
+/* Up at once, down by and by. */
+static void
+note_pieces(struct space *s, uint64_t txg)
+{
+	uint64_t plain = atomic_exchange(&s->placed_plain[txg % SPACE_TXG_SLOTS], 0);
+	uint64_t placed = atomic_exchange(&s->placed[txg % SPACE_TXG_SLOTS], 0);
+	uint64_t percent = plain > 0 ? DIV_UP(placed * 100, plain) : 100;
+	uint64_t falling = s->gang_percent - DIV_UP(s->gang_percent - 100, META_DECAY);
+
+	s->gang_percent =
+	    (unsigned)MIN(MAX(MAX(percent, falling), (uint64_t)100), GANG_PERCENT_MAX);
+}
+
 /* What is due and not held by a reader. */
 static void
 release_due(struct space *s)
@@ -164,6 +178,7 @@ space_committed(struct space *s, uint64_t txg)
 	rec_list_free(&s->written);
 	s->meta_worst = MAX(meta, s->meta_worst - s->meta_worst / META_DECAY);
 	s->meta_last = meta;
+	note_pieces(s, txg);
 	s->committed_txg = txg;
 	spin_lock(&s->root_lock);
 	s->root = s->p->ub.root;

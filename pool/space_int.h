@@ -126,6 +126,8 @@ struct space {
 	atomic_ullong txg_meta[SPACE_TXG_SLOTS]; /* [a] sectors of metadata allocated in a txg */
 	atomic_ullong meta_worst;  /* decays: see space_admit.c */
 	atomic_ullong meta_last;
+	atomic_ullong placed_plain[SPACE_TXG_SLOTS], placed[SPACE_TXG_SLOTS]; /* see space_note_placed */
+	atomic_uint gang_percent;  /* what blocks take in pieces, of what they would in one */
 	atomic_ullong overhead;    /* what figures show as the pool's own */
 	atomic_ullong release;     /* deferred sectors of txgs up to busy_txg */
 	atomic_bool records_lost; /* no memory for a record: this txg can't commit */

@@ -179,7 +179,8 @@ tx_begin_level(struct pool_ds *ds, const struct pool_need *need, unsigned level,
 	tx->reactor = rt_reactor_self();
 	tx->frees = need->frees;
 	tx->need_bytes = need->dirty_bytes;
-	tx->need_sectors = space_sectors_for(p, need->dirty_bytes, SPACE_RECORD_BYTES);
+	tx->need_sectors =
+	    space_in_pieces(p->space, space_sectors_for(p, need->dirty_bytes, SPACE_RECORD_BYTES));
 	err = dirty_reserve(p, need->dirty_bytes);
 	if (err != 0) {
 		goto free_tx;
@@ -277,7 +278,8 @@ static void
 tx_settle_space(struct pool_tx *tx)
 {
 	struct pool *p = tx->p;
-	uint64_t used = tx->dirtied_sectors + (tx->frees ? MAP_SECTORS_PER_BLOCK : 0);
+	uint64_t used = space_in_pieces(p->space, tx->dirtied_sectors) +
+			(tx->frees ? MAP_SECTORS_PER_BLOCK : 0);
 
 	if (used > tx->need_sectors) {
 		space_reserve_anyway(p->space, used - tx->need_sectors);

@@ -223,11 +223,61 @@ test_reader(void)
 	space_run(run_reader, 4, 7, 64 * MIB);
 }
 
+/* E01: whatever the size of records, used and referenced are never less than the data, and not much
+ * more than the rule says. */
+struct record_case {
+	uint32_t record;
+	uint32_t permille; /* of the data, docs/space.md */
+};
+
+static void
+run_records(void *arg UNUSED)
+{
+	static const struct record_case cases[] = {
+	    {4096, 1715}, {16 * KIB, 1286}, {128 * KIB, 1018}, {MIB, 1005}};
+	const uint64_t len = 24 * MIB;
+	struct pool *p = space_pool();
+	struct pool_ds *ds = space_root(p);
+
+	for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+		struct pool_obj *o = space_file(ds, cases[i].record);
+		struct pool_ds_info info, before = info_of(ds);
+		uint64_t most = len / 1000 * cases[i].permille, more;
+		int err;
+
+		ASSERT(space_fill(ds, o, len) == len);
+		err = pool_sync(p);
+		ASSERT(err == 0);
+		info = info_of(ds);
+		check_agreement(p, ds);
+		more = info.referenced_bytes - before.referenced_bytes;
+		printf("(%uK: %llu permille) ", cases[i].record / 1024,
+		    (unsigned long long)(more * 1000 / len));
+		ASSERT(
+		    pool_obj_used_bytes(o) >= len && pool_obj_used_bytes(o) <= more + SECTOR_BYTES);
+		ASSERT(more >= len && more <= most + len / 25);
+		ASSERT(info.used_bytes == info.referenced_bytes);
+		ASSERT(info.size_bytes + MIB >= before.size_bytes);
+		ASSERT(before.free_bytes - info.free_bytes + MIB >= more);
+		space_remove(ds, o);
+		fiber_sleep(10 * NSEC_PER_SEC);
+	}
+	pool_ds_close(ds);
+	space_export(p);
+}
+
+static void
+test_records(void)
+{
+	space_run(run_records, 5, 7, 96 * MIB);
+}
+
 static const struct unit_test tests[] = {
     {"remove", test_remove},
     {"reserve", test_reserve},
     {"destroy", test_destroy},
     {"reader", test_reader},
+    {"records", test_records},
 };
 
 int

@@ -1,12 +1,14 @@
 /*
  * pool_full_test.c - pools filled until nothing more fits, by small files, by one file, by empty
  * ones: what frees always works, nothing but "no space" is ever said, and the space is back within
- * seconds. The smallest pool there is, and one eight times as large.
+ * seconds. The smallest pool there is, and one of 7 times 512 MiB (AGATE_LONG=1, else 128 MiB).
  */
 #include "tests/unit/space_rig.h"
 
 #define SMALL (64 * MIB)
-#define LARGE (512 * MIB)
+/* Simulated drives are memory: those of 512 MiB, and all their files of 4 KiB, are for AGATE_LONG.
+ */
+#define LARGE (getenv("AGATE_LONG") != NULL ? 512 * MIB : 128 * MIB)
 #define FILES_MAX 600000u
 
 static uint64_t numbers[FILES_MAX];
@@ -239,6 +241,72 @@ run_destroy(void *arg UNUSED)
 	space_export(p);
 }
 
+/*
+ * Nine tenths of the pool are files of 4 KiB, of which every second goes: what is free are holes
+ * for one sector of data each. Writes of 1 MiB into blocks of 1 MiB, stable ones of 4 KiB between
+ * them, go on until half of the holes' space is used (a block in pieces of one sector takes twice
+ * as much as in one); then there is no space, and nothing else is wrong.
+ */
+static void
+run_fragmented(void *arg UNUSED)
+{
+	struct pool_ds *ds;
+	struct pool *p = full_pool(&ds);
+	uint64_t before = info_of(ds).available_bytes, left, len = 0, longest = 0;
+	uint32_t n = fill_files(ds, 4096);
+	struct pool_obj *o, *small;
+	int err;
+
+	for (uint32_t i = n / 10 * 9; i < n; i++) {
+		space_remove_number(ds, numbers[i]);
+	}
+	n = n / 10 * 9;
+	for (uint32_t i = 0; i < n; i += 2) {
+		space_remove_number(ds, numbers[i]);
+	}
+	/* the tenth that is in one piece is used up first */
+	o = space_file(ds, MIB);
+	small = space_file(ds, 4096);
+	fiber_sleep(20 * NSEC_PER_SEC);
+	left = info_of(ds).available_bytes;
+	ASSERT(left > before / 3);
+	for (err = 0; err == 0;) {
+		uint64_t start = rt_now_ns();
+
+		err = space_write(ds, o, len, MIB);
+		len += err == 0 ? MIB : 0;
+		if (err == 0) {
+			err = space_write(ds, small, len / MIB % 64 * 4096, 4096);
+		}
+		longest = MAX(longest, rt_now_ns() - start);
+		if (len / MIB % 8 == 0 && err == 0) {
+			err = pool_sync(p);
+		}
+	}
+	ASSERT(err == -ENOSPC);
+	printf("(%llu of %llu bytes, at most %llu ms) ", (unsigned long long)len,
+	    (unsigned long long)left, (unsigned long long)(longest / NSEC_PER_MSEC));
+	ASSERT(len >= left / 2);
+	ASSERT(longest < 5 * NSEC_PER_SEC);
+	space_check(p);
+	space_remove(ds, o);
+	space_remove(ds, small);
+	for (uint32_t i = 1; i < n; i += 2) {
+		space_remove_number(ds, numbers[i]);
+	}
+	err = pool_sync(p);
+	ASSERT(err == 0);
+	check_returns(p, ds, before);
+	pool_ds_close(ds);
+	space_export(p);
+}
+
+static void
+test_fragmented(void)
+{
+	space_run(run_fragmented, 18, 7, SMALL);
+}
+
 static void
 test_small(void)
 {
@@ -248,7 +316,6 @@ test_small(void)
 static void
 test_small_large(void)
 {
-	/* every 4 KiB file of the larger pool takes a minute: on demand */
 	space_run(getenv("AGATE_LONG") != NULL ? run_small : run_medium, 12, 7, LARGE);
 }
 
@@ -290,6 +357,7 @@ static const struct unit_test tests[] = {
     {"one large file", test_one_large},
     {"replace", test_replace},
     {"destroy", test_destroy},
+    {"fragmented", test_fragmented},
 };
 
 int
