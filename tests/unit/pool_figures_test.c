@@ -257,8 +257,8 @@ run_records(void *arg UNUSED)
 		    pool_obj_used_bytes(o) >= len && pool_obj_used_bytes(o) <= more + SECTOR_BYTES);
 		ASSERT(more >= len && more <= most + len / 25);
 		ASSERT(info.used_bytes == info.referenced_bytes);
-		ASSERT(info.size_bytes + MIB >= before.size_bytes);
-		ASSERT(before.free_bytes - info.free_bytes + MIB >= more);
+		ASSERT(info.size_bytes + 4 * MIB >= before.size_bytes);
+		ASSERT(before.free_bytes - info.free_bytes + 4 * MIB >= more);
 		space_remove(ds, o);
 		fiber_sleep(10 * NSEC_PER_SEC);
 	}
