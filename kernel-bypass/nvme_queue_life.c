@@ -86,8 +86,10 @@ qpair_timer(struct rt_timer *t)
 	struct nvme_qpair *qp = container_of(t, struct nvme_qpair, timer);
 	uint64_t now_ns = rt_now_ns();
 
-	list_splice_back(&qp->waiting, &qp->delayed);
-	qpair_go_on(qp);
+	if (!list_empty(&qp->delayed)) {
+		list_splice_back(&qp->waiting, &qp->delayed);
+		qpair_go_on(qp);
+	}
 	if (!list_empty(&qp->poller.link)) {
 		(void)nvme_qpair_poll(&qp->poller);
 	}
