@@ -27,6 +27,24 @@ add_sets(struct adm_pool *ap, struct layout *l, bool dry_run, json_t **out, stru
 	return 0;
 }
 
+/* The first one says how large the log is. */
+static int
+add_logs(struct adm_pool *ap, struct layout *l, struct adm_error *e)
+{
+	char why[256];
+	while (l->spec.log_count > 0) {
+		struct kb_drive *d = l->logs[l->spec.log_count - 1];
+		int err = pool_log_add(ap->pool, d, l->spec.log_bytes, why, sizeof(why));
+		if (err != 0) {
+			return adm_fail(e, err, "drive %.160s can't be a log drive: %s", kb_path(d),
+			    why[0] != '\0' ? why : err_str(err));
+		}
+		l->spec.log_count--;
+		adm_fail_untouched(e, "What was added before stays.");
+	}
+	return 0;
+}
+
 static int
 add_spares(struct adm_pool *ap, struct layout *l, struct adm_error *e)
 {
@@ -53,13 +71,14 @@ add_run(struct adm *a, struct adm_pool *ap, json_t *args, struct layout *l, json
 	if (err == 0) {
 		err = layout_check_drives(a, l, e);
 	}
-	if (err == 0 && l->spec.log_count > 0) {
-		err = adm_fail(e, EINVAL, "a log drive can't be added to a pool in service");
-	} else if (err == 0 && l->spec.set_count + l->spec.spare_count == 0) {
+	if (err == 0 && l->spec.set_count + l->spec.spare_count + l->spec.log_count == 0) {
 		err = adm_fail(e, EINVAL, "no drives to add");
 	}
 	if (err == 0 && l->spec.set_count > 0) {
 		err = add_sets(ap, l, dry_run, out, e);
+	}
+	if (err == 0 && !dry_run) {
+		err = add_logs(ap, l, e);
 	}
 	return err == 0 && !dry_run ? add_spares(ap, l, e) : err;
 }

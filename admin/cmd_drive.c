@@ -240,6 +240,32 @@ pool_cmd_spare_remove(struct adm *a, json_t *args, json_t **out, struct adm_erro
 	return err == 0 ? 0 : fail_common(ap, err, "removed", d.path, e);
 }
 
+static int
+pool_cmd_remove(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	struct pool_drive_status d;
+	struct adm_pool *ap = member_arg(a, args, &d, e);
+	(void)out;
+	if (ap == NULL) {
+		return -e->code;
+	}
+	if (d.role == DRIVE_ROLE_DATA) {
+		adm_fail_next(e,
+		    "Another drive can take its place: pool replace %s %.160s NEWDRIVE",
+		    pool_name(ap->pool), d.path);
+		return adm_fail(e, EINVAL,
+		    "drive %.200s holds data: only log drives and spares can be removed", d.path);
+	}
+	int err = d.role == DRIVE_ROLE_LOG ? pool_log_remove(ap->pool, &d.guid)
+					   : pool_spare_remove(ap->pool, &d.guid);
+	if (err == -EBUSY) {
+		adm_fail_next(
+		    e, "pool export %s, pool import %s", pool_name(ap->pool), pool_name(ap->pool));
+		return adm_fail(e, err, "the log was moved too often since the pool was imported");
+	}
+	return err == 0 ? 0 : fail_common(ap, err, "removed", d.path, e);
+}
+
 /* ---- scrub ---- */
 
 static int
@@ -327,6 +353,7 @@ pool_cmd_events(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 
 const struct adm_command adm_drive_commands[] = {
     {"pool add", pool_cmd_add, ADM_DRIVES},
+    {"pool remove", pool_cmd_remove, ADM_DRIVES},
     {"pool scrub", pool_cmd_scrub, ADM_DRIVES},
     {"pool offline", pool_cmd_offline, ADM_DRIVES},
     {"pool online", pool_cmd_online, ADM_DRIVES},

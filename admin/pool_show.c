@@ -56,7 +56,7 @@ drive_note(const struct pool_drive_status *d)
 		return "until the next import";
 	}
 	if (d->state == DRIVE_STATE_ONLINE && d->stale) {
-		return d->role == DRIVE_ROLE_LOG ? "joins with the next import"
+		return d->role == DRIVE_ROLE_LOG ? "joins by itself in a moment"
 		       : d->resilvering          ? "being brought up to date"
 						 : "waits to be brought up to date";
 	}

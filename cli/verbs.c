@@ -28,8 +28,10 @@ const struct cli_verb cli_verbs[] = {
 	verb_pool_upgrade},
     {"pool", "check", "j", 1, 1, "NAME",
 	"Compares everything reachable with the space maps; changes nothing.", verb_pool_check},
-    {"pool", "add", "njf", 2, CLI_WORDS_MAX, "[-nf] NAME SET... [spare DRIVE...]",
-	"More sets and spares for a pool in service. Data sets can't be removed again. -n shows what it would give; -f "
+    {"pool", "remove", "j", 2, 2, "NAME DRIVE", "Gives up a log drive or a spare. Data drives can only be replaced.",
+	verb_pool_remove},
+    {"pool", "add", "njfo", 2, CLI_WORDS_MAX, "[-nf] [-o logsize=SIZE] NAME SET... [log DRIVE...] [spare DRIVE...]",
+	"More sets, log drives and spares for a pool in service. Data sets can't be removed again. -n shows what it would give; -f "
 	"takes drives that aren't empty, and sets unlike those there are.\n"
 	"  pool add tank raidz1 nvme[10-16]n1",
 	verb_pool_add},

@@ -76,6 +76,12 @@ verb_pool_replace(const struct cli_verb *v, const struct cli_args *a)
 }
 
 int
+verb_pool_remove(const struct cli_verb *v, const struct cli_args *a)
+{
+	return act(v, a, "pool remove", drive_args(a), "removed");
+}
+
+int
 verb_pool_spare_add(const struct cli_verb *v, const struct cli_args *a)
 {
 	json_t *args = drive_args(a);

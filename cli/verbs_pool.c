@@ -84,7 +84,7 @@ create_options(const struct cli_verb *v, const struct cli_args *a, json_t *args)
 	for (size_t i = 0; i < a->option_count; i++) {
 		uint64_t bytes;
 		if (strncmp(a->options[i], "logsize=", 8) != 0) {
-			return cli_usage_error(v, "a new pool takes logsize=SIZE", a->options[i]);
+			return cli_usage_error(v, "a pool takes logsize=SIZE", a->options[i]);
 		}
 		if (size_parse(a->options[i] + 8, &bytes) != 0) {
 			return cli_usage_error(v, "that is no size", a->options[i] + 8);
@@ -158,6 +158,9 @@ verb_pool_add(const struct cli_verb *v, const struct cli_args *a)
 	    "{s:s, s:b, s:b}", "pool", a->words[0], "dry_run", a->dry_run, "force", a->force);
 	json_t *result;
 	int status = create_layout(v, a, args);
+	if (status == CLI_OK) {
+		status = create_options(v, a, args);
+	}
 	if (status != CLI_OK) {
 		json_decref(args);
 		return status;

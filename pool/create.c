@@ -88,6 +88,7 @@ pool_alloc(const char *host_name, uint64_t host_id)
 	}
 	mutex_init(&p->config_lock, RANK_POOL_CONFIG);
 	mutex_init(&p->spare_mu, RANK_POOL_SPARE);
+	mutex_init(&p->logdev_mu, RANK_POOL_SPARE);
 	mutex_init(&p->shape_mu, RANK_POOL_SHAPE);
 	mutex_init(&p->gang_lock, RANK_POOL_CACHE);
 	p->host_id = host_id;

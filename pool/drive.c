@@ -16,6 +16,7 @@
 #include "pool/drive.h"
 #include "pool/event.h"
 #include "pool/label.h"
+#include "pool/logdev.h"
 #include "pool/pool_int.h"
 #include "pool/pool_log.h"
 #include "pool/scan.h"
@@ -61,11 +62,6 @@ may_return(const struct pool *p, const struct vdev_drive *m, const struct probe 
 	    (!ours && !(m->role == DRIVE_ROLE_SPARE && guid_is_zero(&pr->id.pool_guid)))) {
 		return -ENOENT;
 	}
-	/* the ring holds its sides' descriptors for a whole epoch: one that has vanished comes back
-	 * with the next import */
-	if (m->role == DRIVE_ROLE_LOG && m->kb != NULL) {
-		return -EBUSY;
-	}
 	return m->kb != NULL && m->state == DRIVE_STATE_ONLINE && !kb_is_gone(m->kb) ? -EBUSY : 0;
 }
 
@@ -100,6 +96,14 @@ pool_drive_return(struct pool *p, struct kb_drive *d)
 		if (m->role == DRIVE_ROLE_SPARE) {
 			m->state = DRIVE_STATE_ONLINE;
 		}
+		if (m->role == DRIVE_ROLE_LOG) {
+			/* out, whether the ring has noticed or not: it joins with the next epoch
+			 * (logdev.c) */
+			vdev_drive_out(&p->v, m, DRIVE_STATE_REMOVED, p->v.committed_txg + 1);
+			if (log_membership_write(p) != 0) {
+				atomic_store(&p->config_dirty, true);
+			}
+		}
 		(void)snprintf(m->path, sizeof(m->path), "%s", kb_path(d));
 		(void)snprintf(m->id, sizeof(m->id), "%s", kb_id(d));
 		log_notice("drive.back pool=%s path=%s set=%u column=%u dirty_from=%llu", p->name,
@@ -125,8 +129,7 @@ may_replace(
 		return -ENOENT;
 	}
 	if (m->role != DRIVE_ROLE_DATA) {
-		(void)snprintf(
-		    why, why_len, "%s holds no data: export the pool to exchange it", m->path);
+		(void)snprintf(why, why_len, "%s is a spare", m->path);
 		return -EINVAL;
 	}
 	set = &p->v.sets[m->set_index];
@@ -221,6 +224,10 @@ pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_
 	rt_random_bytes(&guid, sizeof(guid));
 	mutex_lock(&p->config_lock);
 	m = drive_member(p, old);
+	if (m != NULL && m->role == DRIVE_ROLE_LOG) {
+		mutex_unlock(&p->config_lock);
+		return logdev_replace(p, old, new_drive, out_why, why_len);
+	}
 	err = may_replace(p, m, region_bytes, out_why, why_len);
 	if (err == 0) {
 		err = drive_wipe(new_drive, &guid, region_bytes);

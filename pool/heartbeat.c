@@ -4,6 +4,7 @@
  * by another host looks twice, HEARTBEAT_WAIT_NS apart, and refuses when something has moved.
  */
 #include "pool/heartbeat.h"
+#include "pool/logdev.h"
 #include "pool/pool_int.h"
 #include "pool/scan.h"
 
@@ -54,6 +55,7 @@ heartbeat_main(void *arg)
 		beat(h->p);
 		pool_drives_look(h->p);
 		spare_look(h->p);
+		logdev_look(h->p);
 	}
 	wg_done(&h->done);
 }

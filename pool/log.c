@@ -147,7 +147,7 @@ deferred_flush(struct pool_obj *o)
 		if (d->data_len > 0) {
 			segs[n++] = (struct ilog_seg){d->data->data + d->data_off, d->data_len};
 		}
-		if (d->ring == atomic_load(&s->ring) && !atomic_load(&s->failed)) {
+		if (log_ring_is_current(s, d->ring)) {
 			err = record_append(d->ring, &d->space, &d->rec, segs, n);
 		}
 		if (err == -EIO && d->ring == atomic_load(&s->ring)) {
@@ -243,7 +243,7 @@ pool_log(struct pool_tx *tx, struct pool_obj *const *objs, uint32_t obj_count,
 		unlogged = unlogged || obj_has_unlogged(order[i]);
 	}
 	record_fill(tx, rec, &r);
-	if (tx->ring != NULL) {
+	if (tx->ring != NULL && log_ring_is_current(tx->p->log, tx->ring)) {
 		err = record_append(tx->ring, &tx->log_space, &r, segs, record_segs(rec, segs));
 		if (err == -EIO) {
 			log_note_failed(tx->p);
@@ -251,8 +251,9 @@ pool_log(struct pool_tx *tx, struct pool_obj *const *objs, uint32_t obj_count,
 	}
 	*out = (struct pool_commit){.txg = tx->txg};
 	if (err == 0 && !unlogged) {
-		out->seq = r.seq;
 		out->epoch = tx->p->log->epoch;
+		/* if the ring was left meanwhile, the epoch may be another one's */
+		out->seq = log_ring_is_current(tx->p->log, tx->ring) ? r.seq : 0;
 	}
 	for (uint32_t i = n; i > 0; i--) {
 		order[i - 1]->last = *out;

@@ -7,6 +7,10 @@
  * in txgs before on_txg has no record, so an acknowledgement by the ring also waits until those
  * have landed (pool_commit).
  *
+ * A ring that is well is left in the same way, when log drives come or go (logdev.c): moving says
+ * where to. What was acknowledged by it before is in txgs up to the one that was open; the first
+ * root that names the next ring has them all.
+ *
  * When a ring has failed for good nothing is appended or acknowledged by it any more: whoever
  * waits, waits for the txg. The syncing fiber makes the in-pool ring, in a new epoch, and the same
  * begins anew.
@@ -63,8 +67,11 @@ log_close(struct pool *p)
 	if (atomic_load(&s->ring) != NULL) {
 		ilog_destroy(atomic_load(&s->ring));
 	}
+	mem_free(s->sides);
 	while (s->retired_count > 0) {
-		ilog_destroy(s->retired[--s->retired_count]);
+		s->retired_count--;
+		ilog_destroy(s->retired[s->retired_count]);
+		mem_free(s->retired_sides[s->retired_count]);
 	}
 	mem_free(s);
 	p->log = NULL;
@@ -113,14 +120,14 @@ log_membership_write(struct pool *p)
 static int
 side_lost(void *arg, unsigned side)
 {
-	struct pool_log_state *s = arg;
-	struct pool *p = s->p;
-	struct vdev_drive *d = &p->v.drives[s->side_drive[side]];
+	struct log_sides *sides = arg;
+	struct pool *p = sides->p;
+	struct vdev_drive *d = &p->v.drives[sides->drive[side]];
 	int err;
 
 	mutex_lock(&p->config_lock);
 	log_warn("log_side_out pool=%s side=%u", p->name, side);
-	if (d->kb == s->cfg.sides[side].drive && d->state == DRIVE_STATE_ONLINE) {
+	if (d->kb == sides->cfg.sides[side].drive && d->state == DRIVE_STATE_ONLINE) {
 		vdev_drive_out(&p->v, d, DRIVE_STATE_FAULTED, p->v.committed_txg + 1);
 	}
 	d->ring_stale = d->role == DRIVE_ROLE_DATA;
@@ -133,53 +140,70 @@ uint32_t
 log_sides_without(struct pool *p, const struct vdev_drive *gone)
 {
 	const struct pool_log_state *s = p->log;
+	const struct log_sides *sides = __atomic_load_n(&s->sides, __ATOMIC_ACQUIRE);
 	uint32_t left = 0;
 
 	if (!s->in_pool || atomic_load(&s->ring) == NULL) {
 		return UINT32_MAX;
 	}
-	for (uint32_t i = 0; i < s->cfg.side_count; i++) {
-		const struct vdev_drive *d = &p->v.drives[s->side_drive[i]];
+	/* NULL: another ring is being made just now */
+	for (uint32_t i = 0; sides != NULL && i < sides->cfg.side_count; i++) {
+		const struct vdev_drive *d = &p->v.drives[sides->drive[i]];
 
-		left += d != gone && d->kb == s->cfg.sides[i].drive && !d->ring_stale;
+		left += d != gone && d->kb == sides->cfg.sides[i].drive && !d->ring_stale;
 	}
 	return left;
 }
 
 /* ---- a new ring ---- */
 
+/* Under config_lock. */
+static int
+sides_find(struct pool *p, bool in_pool, uint64_t epoch, struct log_sides *out)
+{
+	int err = vdev_log_config(&p->v, in_pool, epoch, &out->cfg);
+
+	for (uint32_t i = 0; err == 0 && i < out->cfg.side_count; i++) {
+		for (uint32_t k = 0; k < p->v.drive_count; k++) {
+			if (p->v.drives[k].kb != NULL &&
+			    p->v.drives[k].kb == out->cfg.sides[i].drive) {
+				out->drive[i] = k;
+			}
+		}
+	}
+	return err;
+}
+
 static int
 ring_make(struct pool_log_state *s, bool in_pool, struct ilog **out)
 {
 	struct pool *p = s->p;
-	struct ilog_config cfg;
+	struct log_sides *sides = mem_zalloc(sizeof(*sides));
 	uint64_t epoch =
 	    s->epoch + 1 + (rt_random_u64() >> 40); /* an abandoned future may have used the next */
 	int err;
 
-	mutex_lock(&p->config_lock);
-	err = vdev_log_config(&p->v, in_pool, epoch, &cfg);
-	for (uint32_t i = 0; err == 0 && i < cfg.side_count; i++) {
-		for (uint32_t k = 0; k < p->v.drive_count; k++) {
-			if (p->v.drives[k].kb != NULL && p->v.drives[k].kb == cfg.sides[i].drive) {
-				s->side_drive[i] = k;
-			}
-		}
+	if (sides == NULL) {
+		return -ENOMEM;
 	}
+	mutex_lock(&p->config_lock);
+	err = sides_find(p, in_pool, epoch, sides);
 	mutex_unlock(&p->config_lock);
+	if (err == 0) {
+		sides->p = p;
+		sides->cfg.side_lost = side_lost;
+		sides->cfg.arg = sides;
+		err = ilog_create(&sides->cfg, out);
+	}
 	if (err != 0) {
+		mem_free(sides);
 		return err;
 	}
-	cfg.side_lost = side_lost;
-	cfg.arg = s;
-	s->cfg = cfg;
-	err = ilog_create(&cfg, out);
-	if (err == 0) {
-		s->in_pool = in_pool;
-		s->epoch = epoch;
-		memcpy(s->guid.b, cfg.guid, sizeof(s->guid.b));
-	}
-	return err;
+	__atomic_store_n(&s->sides, sides, __ATOMIC_RELEASE);
+	s->in_pool = in_pool;
+	s->epoch = epoch;
+	memcpy(s->guid.b, sides->cfg.guid, sizeof(s->guid.b));
+	return 0;
 }
 
 void
@@ -187,13 +211,19 @@ log_ring_start(struct pool *p, uint64_t from_txg)
 {
 	struct pool_log_state *s = p->log;
 	struct ilog *ring = NULL, *old = atomic_load(&s->ring);
-	bool to_pool = old != NULL;
+	bool moving = atomic_load(&s->moving);
+	bool to_pool = moving ? !s->to_drives : old != NULL;
 
 	log_use_nothing(s);
-	if (old != NULL && s->retired_count < ARRAY_LEN(s->retired)) {
-		s->retired[s->retired_count++] = old;
-	} else if (old != NULL) {
+	s->failures += old != NULL && !moving;
+	if (old != NULL &&
+	    (s->retired_count == ARRAY_LEN(s->retired) || s->failures > LOG_FAILURES_MAX)) {
 		return; /* all rings have failed: commits wait for their txg from now on */
+	}
+	if (old != NULL) {
+		s->retired_sides[s->retired_count] = s->sides;
+		s->retired[s->retired_count++] = old;
+		s->sides = NULL;
 	}
 	if (to_pool || ring_make(s, false, &ring) != 0) {
 		if (ring_make(s, true, &ring) != 0) {
@@ -204,6 +234,13 @@ log_ring_start(struct pool *p, uint64_t from_txg)
 	atomic_store(&s->ring, ring);
 	atomic_store(&s->failed, false);
 	atomic_store(&s->from_txg, from_txg);
+	atomic_store(&s->moving, false);
+}
+
+bool
+log_ring_is_current(const struct pool_log_state *s, const struct ilog *ring)
+{
+	return ring == atomic_load(&s->ring) && !atomic_load(&s->failed);
 }
 
 void

@@ -214,6 +214,14 @@ struct pool_add_spec {
 };
 int pool_add(struct pool *p, const struct pool_add_spec *spec, struct pool_plan *out_plan, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;
 
+/*
+ * Log drives. The log goes to the pool's own drives for the moment that this takes; no commit fails, some take longer. add: log_bytes counts for
+ * the first one (0 = all of it). The pool owns d when it is 0. -EINVAL with why; -ENOSPC; -ENOENT; -EBUSY it was done too often since the
+ * import; -ERR_SUSPENDED; -EROFS. pool_drive_replace takes log drives too; one that returns joins by itself.
+ */
+int pool_log_add(struct pool *p, struct kb_drive *d, uint64_t log_bytes, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;
+int pool_log_remove(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_PARK;
+
 /* A spare more, shared with whoever lists it; the pool owns d when this is 0. -EINVAL with why (too small, listed already); -ENOSPC;
  * -ERR_SUSPENDED. remove: d's entry goes, its label stays for other pools that list it. -ENOENT; -EINVAL no spare; -EBUSY it is being used. */
 int pool_spare_add(struct pool *p, struct kb_drive *d, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;

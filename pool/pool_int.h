@@ -24,6 +24,7 @@ struct pool {
 	struct vdevs v;            /* membership changes under config_lock */
 	struct mutex config_lock;
 	struct mutex shape_mu;     /* before all others; see add.c */
+	struct mutex logdev_mu;    /* before config_lock; see logdev.c */
 	struct mutex spare_mu;     /* before config_lock; see spare.c */
 	struct uberblock ub;       /* last committed; sync fiber writes, under config_lock */
 	struct space *space;

@@ -4,21 +4,33 @@
 
 #include "pool/object.h"
 
+#define LOG_RINGS_MAX 24u /* in one life of the pool */
+#define LOG_FAILURES_MAX 2u /* after these a pool goes without a ring until it is imported again */
 #define LOG_ROOTS 3u /* roots that must name a ring before anything is acknowledged by it */
+
+/* Where a ring is; kept as long as the ring. */
+struct log_sides {
+	struct pool *p;
+	struct ilog_config cfg;
+	uint32_t drive[ILOG_SIDES_MAX]; /* index of each side's drive in pool.v.drives */
+};
 
 struct pool_log_state {
 	struct pool *p;
 	_Atomic(struct ilog *) ring;    /* the newest one; NULL: none could be made */
 	atomic_ullong on_txg;           /* transactions from this txg on use it; UINT64_MAX: none yet */
 	atomic_bool failed;             /* ring has failed; the syncing fiber makes another */
-	struct ilog *retired[2];        /* failed ones: somebody may still look at them */
+	struct ilog *retired[LOG_RINGS_MAX]; /* former ones: somebody may still look at them */
 	uint32_t retired_count;
-	struct ilog_config cfg;         /* of ring */
-	uint32_t side_drive[ILOG_SIDES_MAX]; /* index of each side's drive in pool.v.drives */
+	uint32_t failures;              /* rings that have failed */
+	atomic_bool moving;             /* logdev.c wants another ring, though this one is well */
+	bool to_drives;                 /* where to */
+	struct log_sides *sides;        /* of ring */
+	struct log_sides *retired_sides[LOG_RINGS_MAX];
 	bool in_pool;
 	struct guid guid;
 	uint64_t epoch;
-	uint32_t roots_named;           /* committed roots that name ring */
+	atomic_uint roots_named;        /* committed roots that name ring */
 
 	/* replay: what the roots say until it is over */
 	atomic_ullong from_txg;         /* roots before this one name the old ring: they may lack effects */
@@ -44,6 +56,8 @@ void log_tx_joined(struct pool_tx *tx);
 void log_replay_joined(struct pool_tx *tx);
 int log_membership_write(struct pool *p) WARN_UNUSED MAY_PARK; /* config_lock held */
 void log_note_failed(struct pool *p);
+/* May something be appended to this ring, and acknowledged by it? */
+bool log_ring_is_current(const struct pool_log_state *s, const struct ilog *ring);
 /* In-pool ring: sides that an import could still replay if that drive were gone; UINT32_MAX: the ring isn't in the pool. config_lock held. */
 uint32_t log_sides_without(struct pool *p, const struct vdev_drive *gone);
 
