@@ -12,6 +12,20 @@ one_of(struct m_rand *r, const char *const *list, uint32_t count)
 	return list[m_below(r, count)];
 }
 
+/* Some seeds have a quota that they reach. (By the seed alone: the other draws stay what they
+ * were.) */
+static void
+draw_limit(struct sim *s)
+{
+	struct sim_machine *mc = &s->machine;
+	if (mc->fill || s->seed % 8 != 5) {
+		return;
+	}
+	mc->limit = s->seed / 8 % 2 == 0 ? "refquota" : "quota";
+	snprintf(mc->limit_size, sizeof(mc->limit_size), "%uK",
+	    (unsigned)(256 + s->seed * 37 % 16 * 64));
+}
+
 static void
 draw_machine(struct sim *s)
 {
@@ -49,6 +63,7 @@ draw_machine(struct sim *s)
 		mc->parity = mc->kind == RAIDZ_KIND_MIRROR ? 0 : 1;
 		mc->drive_bytes = 64 * MIB;
 	}
+	draw_limit(s);
 	s->names_per_dir = m_chance(r, 15) ? 300 : 12;
 	s->nodes_max = m_chance(r, 15) ? 250 : 60;
 	s->file_bytes_max = m_chance(r, 50) ? M_FILE_BYTES_MAX : 64u << 10;

@@ -145,6 +145,14 @@ set_properties(struct sim *s)
 			sim_wrong(s, "%s=%s: %s: %s", props[i][0], props[i][1], err_str(err), why);
 		}
 	}
+	if (s->machine.limit != NULL) {
+		int err = fs_prop_set(
+		    s->fp, "tank", s->machine.limit, s->machine.limit_size, why, sizeof(why));
+		if (err != 0) {
+			sim_wrong(s, "%s=%s: %s: %s", s->machine.limit, s->machine.limit_size,
+			    err_str(err), why);
+		}
+	}
 }
 
 static bool

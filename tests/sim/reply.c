@@ -6,11 +6,12 @@
 
 /* Growth may find no space; what frees, and COMMIT, may not. */
 static bool
-refusal_is_legal(const struct m_op *op, nfsstat3 status)
+refusal_is_legal(const struct m_op *op, nfsstat3 status, bool limited)
 {
 	bool grows = op->proc != NFSC_REMOVE && op->proc != NFSC_RMDIR && op->proc != NFSC_COMMIT &&
 		     !(op->proc == NFSC_SETATTR && op->change.set_size && op->change.size == 0);
-	return status == NFS3ERR_JUKEBOX || (status == NFS3ERR_NOSPC && grows);
+	bool full = status == NFS3ERR_NOSPC || (status == NFS3ERR_DQUOT && limited);
+	return status == NFS3ERR_JUKEBOX || (full && grows);
 }
 
 /* Status as expected? */
@@ -20,7 +21,7 @@ judge(struct sim *s, const struct m_op *op, nfsstat3 status)
 	if (status == op->expect) {
 		return status == NFS3_OK ? SIM_DONE : SIM_REFUSED;
 	}
-	if (refusal_is_legal(op, status)) {
+	if (refusal_is_legal(op, status, s->machine.limit != NULL)) {
 		return SIM_REFUSED;
 	}
 	sim_wrong(s, "%s '%s' answered %d, expected %d (xid %u)", sim_proc(op),

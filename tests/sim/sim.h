@@ -32,6 +32,8 @@ struct sim_machine {
 	struct kb_sim_medium *media[SIM_MEDIA_MAX]; /* sets first, then logs */
 	uint32_t media_count;
 	const char *sync, *compression, *recordsize;
+	const char *limit; /* a quota's name; NULL: none */
+	char limit_size[16];
 	unsigned buggify;
 	uint64_t latency_ns; /* of an I/O, at most */
 	bool victim[SIM_MEDIA_MAX], gone[SIM_MEDIA_MAX];
