@@ -36,6 +36,8 @@ int block_write_at(struct pool *p, uint64_t txg, struct iobuf *data, uint32_t le
 int block_read(struct pool *p, const struct bp *bp, uint32_t flags, struct iobuf **out) WARN_UNUSED MAY_PARK;
 /* Is it in the cache? A reference, or NULL. Never parks. */
 struct iobuf *block_peek(struct pool *p, const struct bp *bp);
+/* What bp names is about to be replaced: the cache lets go of it, so that who has the only reference may change it in place. */
+void block_forget(struct pool *p, const struct bp *bp);
 /* Free bp (and gang children) in txg. Holes and embedded ones cost nothing. May park only for gangs. Returns the set sectors given
  * back (bp_sectors knows only a gang's headers). */
 uint64_t block_free(struct pool *p, uint64_t txg, const struct bp *bp) MAY_PARK;

@@ -215,6 +215,17 @@ block_peek(struct pool *p, const struct bp *bp)
 	return cache_get(p->cache, &key);
 }
 
+void
+block_forget(struct pool *p, const struct bp *bp)
+{
+	struct cache_key key;
+
+	if (bp_copies(bp) > 0) {
+		key = block_cache_key(p, bp);
+		cache_drop(p->cache, &key);
+	}
+}
+
 static void
 count_failed(struct pool *p, const struct bp *bp, int err)
 {

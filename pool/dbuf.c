@@ -159,7 +159,7 @@ dbuf_unpin(struct pool_buf *b)
 }
 
 int
-dbuf_load(struct pool_buf *b)
+dbuf_load(struct pool_buf *b, bool to_change)
 {
 	struct pool_obj *o = b->obj;
 	struct pool *p = o->ds->p;
@@ -188,6 +188,9 @@ dbuf_load(struct pool_buf *b)
 	space_read_exit(p->space, token);
 	if (err != 0 || buf == NULL) {
 		return err;
+	}
+	if (to_change) {
+		block_forget(p, &bp);
 	}
 	if (prop.logical_bytes > le32_get(o->slot.block_bytes)) {
 		iobuf_unref(buf);
@@ -441,7 +444,7 @@ dbuf_hold_syncing(struct pool_obj *o, uint64_t block, bool create, struct pool_b
 		return -EFBIG;
 	}
 	b = dbuf_pin(o, block);
-	err = dbuf_is_loaded(b) ? 0 : dbuf_load(b);
+	err = dbuf_is_loaded(b) ? 0 : dbuf_load(b, false);
 	if (err == 0 && !dbuf_is_loaded(b)) {
 		if (create) {
 			dbuf_create_zero(b, full);

@@ -123,8 +123,8 @@ int dbuf_hold_syncing(struct pool_obj *o, uint64_t block, bool create, struct po
 struct pool_buf *dbuf_find(struct pool_obj *o, uint64_t block);
 /* Under o->lock: is the block freed in a live txg (and not written since)? */
 bool obj_range_covers(const struct pool_obj *o, uint64_t block);
-/* Fills an empty pinned entry with what is on the drives; stays empty for a hole. */
-int dbuf_load(struct pool_buf *b) WARN_UNUSED MAY_PARK;
+/* Fills an empty pinned entry with what is on the drives; stays empty for a hole. to_change: and takes it from the cache. */
+int dbuf_load(struct pool_buf *b, bool to_change) WARN_UNUSED MAY_PARK;
 /*
  * Makes the contents writable for tx: keep_bytes of the old contents are kept, the length becomes len_bytes; what is between
  * is undefined. The caller has the block to itself. Waits for memory if it must.

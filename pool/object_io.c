@@ -73,7 +73,7 @@ blocks_pick(struct pool_obj *o, uint64_t off, uint64_t len, struct pool_buf **ou
 		*tail = b;
 		tail = &b->picked;
 		if (n < bb && b->newest == NULL && off / bb < le64_get(o->slot.block_count)) {
-			err = dbuf_load(b);
+			err = dbuf_load(b, true);
 		}
 		off += n;
 		len -= n;
@@ -273,7 +273,7 @@ static int
 edge_pick(struct pool_obj *o, uint64_t block, struct pool_buf **out)
 {
 	struct pool_buf *b = dbuf_pin(o, block);
-	int err = b->newest == NULL ? dbuf_load(b) : 0;
+	int err = b->newest == NULL ? dbuf_load(b, true) : 0;
 
 	if (err != 0) {
 		dbuf_unpin(b);
