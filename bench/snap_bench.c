@@ -244,6 +244,43 @@ bench_destroy(struct pool *p)
 	pool_ds_close(ds);
 }
 
+/* All that are left, in one call. */
+static int
+name_one(void *arg, const struct pool_snap_info *s)
+{
+	char ***at = arg;
+	size_t len = strlen("bench/chain@") + strlen(s->name) + 1;
+
+	**at = malloc(len);
+	if (**at == NULL) {
+		return -ENOMEM;
+	}
+	(void)snprintf(**at, len, "bench/chain@%s", s->name);
+	(*at)++;
+	return 0;
+}
+
+static void
+bench_destroy_all(struct pool *p)
+{
+	char **names = calloc(snapshots, sizeof(char *)), **at = names;
+	uint64_t ns;
+	uint32_t bad;
+	double start;
+
+	must(names != NULL ? 0 : -ENOMEM, "names");
+	must(pool_snap_each(p, "bench/chain", 0, name_one, &at), "list");
+	start = cpu_us();
+	ns = rt_now_ns();
+	must(pool_snap_destroy(p, (const char *const *)names, (uint32_t)(at - names), &bad), "all");
+	printf("destroying %u in one call: %.0f us of processor, returned after %.0f us\n",
+	    (uint32_t)(at - names), cpu_us() - start, (double)(rt_now_ns() - ns) / 1000);
+	while (at > names) {
+		free(*--at);
+	}
+	free(names);
+}
+
 static void
 bench_import(struct pool *p)
 {
@@ -261,6 +298,7 @@ bench_import(struct pool *p)
 	must(pool_import(&spec, &p, &result), result.why);
 	printf("import with %u snapshots: %.0f us\n", snapshots + 1000, cpu_us() - start);
 	bench_list(p);
+	bench_destroy_all(p);
 	must(pool_export(p), "export");
 }
 

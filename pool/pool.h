@@ -343,7 +343,8 @@ struct pool_snap_info {
 /* All or none, as of one instant (one txg) between the changes acknowledged before the call and those begun after it; durable on return.
  * -EEXIST, -ENOENT, -EINVAL; *out_bad: index of the culprit. */
 int pool_snap_create(struct pool *p, const char *const *names, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
-/* All or none. -EBUSY: held, or has clones. They vanish for readers at once; durable on return, and the space comes back in slices. */
+/* Refused for all or for none. -EBUSY: held, or has clones. They vanish for readers at once; durable on return, and the space comes back in
+ * slices. Up to 512 are one change; of more a crash before it returns may leave some. */
 int pool_snap_destroy(struct pool *p, const char *const *names, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
 /* new_name: behind the @. -EEXIST, -ENOENT, -EINVAL. Durable. */
 int pool_snap_rename(struct pool *p, const char *name, const char *new_name) WARN_UNUSED MAY_PARK;

@@ -72,7 +72,7 @@ struct snap_req {
 	uint64_t txg;        /* the first that may do it; under datasets.lock */
 	bool done;           /* the same: it will be committed with txg */
 	int err;
-	uint32_t bad;
+	uint32_t taken;      /* destroy: so many items are done */
 	uint64_t sectors;    /* out: reclaim */
 	char why[256];
 	uint32_t count;

@@ -5,7 +5,8 @@
  * that everything done before the request is in that txg, and a request's parts are in one. Within
  * a txg:
  *
- *	early	snapshots are destroyed, in each chain the oldest first; then promotions
+ *	early	snapshots are destroyed, in each chain the oldest first (many of one request in
+ *		several txgs); then promotions
  *	(then the datasets' own changes and destroyed datasets: dataset_sync.c)
  *	late	snapshots are created; questions are answered
  *	then	descriptions
@@ -19,6 +20,9 @@
 #include <stdlib.h>
 
 #include "pool/snap.h"
+
+#define DESTROYS_PER_TXG \
+	512u /* more than that go on in the next one: nobody waits long for a txg */
 
 /* ---- requests ---- */
 
@@ -194,34 +198,31 @@ age_order(const void *va, const void *vb)
 	return a->create_txg < b->create_txg ? -1 : a->create_txg > b->create_txg;
 }
 
-/* All snapshots that this txg's requests want destroyed. */
+/* The next ones that requests want destroyed. */
 static struct snap **
 doomed_collect(struct pool *p, uint64_t txg, uint32_t *out_count)
 {
-	struct snap **v = NULL;
-	uint32_t count = 0, n = 0;
+	struct snap **v = pool_must_alloc(DESTROYS_PER_TXG * sizeof(struct snap *));
+	uint32_t n = 0;
 
 	mutex_lock(&p->datasets->lock);
 	list_for_each(l, &p->datasets->requests)
 	{
 		struct snap_req *r = list_entry(l, struct snap_req, link);
 
-		count += r->op == SNAP_DESTROY && r->txg <= txg ? r->count : 0;
-	}
-	if (count > 0) {
-		v = pool_must_alloc(count * sizeof(struct snap *));
-	}
-	list_for_each(l, &p->datasets->requests)
-	{
-		struct snap_req *r = list_entry(l, struct snap_req, link);
-
-		for (uint32_t i = 0; r->op == SNAP_DESTROY && r->txg <= txg && i < r->count; i++) {
-			v[n++] = r->items[i].snap;
+		if (r->op != SNAP_DESTROY || r->txg > txg) {
+			continue;
+		}
+		while (n < DESTROYS_PER_TXG && r->taken < r->count) {
+			v[n++] = r->items[r->taken++].snap;
+		}
+		if (r->taken < r->count) {
+			r->txg = txg + 1;
+			atomic_store(&p->txgs->background, true);
 		}
 	}
-	ASSERT(n == count); /* what is queued meanwhile is for a later txg */
 	mutex_unlock(&p->datasets->lock);
-	*out_count = count;
+	*out_count = n;
 	return v;
 }
 

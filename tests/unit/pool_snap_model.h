@@ -48,8 +48,8 @@ struct head {
 };
 
 struct msnap {
-	bool exists;
-	uint64_t guid;
+	bool exists; /* else what it was, should the pool go back to an older root */
+	uint64_t guid, create_txg;
 	uint32_t holds;
 	struct ostate o[OBJS];
 };
@@ -81,9 +81,9 @@ static struct msnap snaps[SNAPS];
 static struct admin adm;
 static struct pool *pool;
 static uint64_t rng;
-static bool created, real;
-static uint32_t steps_left, name_count;
-static uint64_t life, ops, compared, checks, made, destroyed, cloned, promoted, rolled, cuts;
+static bool created, real, served, went_back;
+static uint32_t steps_left, name_count, snap_next;
+static uint64_t life, ops, compared, checks, made, destroyed, cloned, promoted, rolled, cuts, rewound;
 
 static uint64_t
 rnd(uint64_t below)

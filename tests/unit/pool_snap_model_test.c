@@ -156,12 +156,15 @@ step_object(struct head *h)
 
 /* ---- administrative operations, in a fiber beside ---- */
 
+/* The one that has been unused for longest. */
 static struct msnap *
 snap_slot(void)
 {
 	for (uint32_t i = 0; i < SNAPS; i++) {
-		if (!snaps[i].exists) {
-			return &snaps[i];
+		struct msnap *s = &snaps[snap_next++ % SNAPS];
+
+		if (!s->exists) {
+			return s;
 		}
 	}
 	return NULL;
@@ -194,6 +197,7 @@ snap_learn(const struct head *h, const char *full)
 	memset(s, 0, sizeof(*s));
 	memcpy(s->o, history_at(h, info.create_txg), sizeof(s->o));
 	s->guid = info.guid;
+	s->create_txg = info.create_txg;
 	s->exists = true;
 	made++;
 	if (getenv("AGATE_TRACE") != NULL) {
@@ -737,6 +741,42 @@ learn_holds(void *arg UNUSED, const struct pool_snap_info *i)
 	return 0;
 }
 
+/* Is it one that was destroyed in a txg that is no more? */
+static int
+revive(void *arg UNUSED, const struct pool_snap_info *i)
+{
+	for (uint32_t k = 0; k < SNAPS; k++) {
+		if (snaps[k].guid == i->guid) {
+			snaps[k].exists = true;
+		}
+	}
+	return 0;
+}
+
+/* Back to an older root: what isn't waited for until two later ones are committed (creating and
+ * destroying snapshots, destroying datasets) is as it was then. */
+static void
+go_back(uint64_t txg)
+{
+	for (uint32_t i = 0; i < SNAPS; i++) {
+		snaps[i].exists = snaps[i].exists && snaps[i].create_txg <= txg;
+	}
+	for (uint32_t i = 0; i < HEADS; i++) {
+		struct pool_ds *ds;
+
+		if (!heads[i].exists && pool_ds_open(pool, heads[i].path, &ds) == 0) {
+			heads[i].exists = pool_ds_guid(ds) == heads[i].guid;
+			pool_ds_close(ds);
+		}
+		if (heads[i].exists) {
+			int err = pool_snap_each(pool, heads[i].path, 0, revive, NULL);
+
+			ASSERT(err == 0);
+		}
+	}
+	rewound++;
+}
+
 static void
 pool_take_up(void)
 {
@@ -750,6 +790,7 @@ pool_take_up(void)
 
 	ASSERT(err == 0);
 	spec.pool_guid = info.pool_guid;
+	spec.rewind_txgs = went_back ? 1 + (uint32_t)rnd(2) : 0;
 	err = pool_import(&spec, &pool, &result);
 	if (err != 0) {
 		fprintf(stderr, "import: %s: %s\n", err_str(err), result.why);
@@ -757,6 +798,9 @@ pool_take_up(void)
 	ASSERT(err == 0);
 	txg = result.txg;
 	settle(txg);
+	if (went_back) {
+		go_back(txg);
+	}
 	for (uint32_t i = 0; i < HEADS; i++) {
 		if (heads[i].exists) {
 			head_resume(&heads[i], txg);
@@ -827,7 +871,10 @@ life_main(void *arg UNUSED)
 	int err;
 
 	rig_open(&rig);
-	if (created && !real && rnd(3) == 0) {
+	/* back by two at most, from what was served last */
+	went_back = created && !real && served && rnd(4) == 0;
+	served = false;
+	if (created && !real && !went_back && rnd(3) == 0) {
 		kb_sim_crash_after_writes(1 + rnd(400)); /* in the middle of taking up */
 	}
 	if (created) {
@@ -835,6 +882,7 @@ life_main(void *arg UNUSED)
 	} else {
 		pool_make();
 	}
+	served = true;
 	kb_sim_crash_after_writes(real || rnd(6) == 0 ? 0 : 1 + rnd(rnd(2) == 0 ? 1000 : 10000));
 	steps();
 	admin_wait();
@@ -853,7 +901,7 @@ static void
 history_run(uint64_t seed, uint32_t count, unsigned buggify)
 {
 	rng = seed * 2654435761u + 88172645463325252ull;
-	created = false;
+	created = served = false;
 	memset(&adm, 0, sizeof(adm));
 	memset(snaps, 0, sizeof(snaps));
 	for (uint32_t i = 0; i < HEADS; i++) {
@@ -895,7 +943,8 @@ env_count(const char *name, uint32_t otherwise)
 static void
 run_seeds(uint64_t first, uint32_t seeds, uint32_t count, unsigned buggify)
 {
-	ops = compared = checks = made = destroyed = cloned = promoted = rolled = cuts = 0;
+	ops = compared = checks = made = destroyed = cloned = promoted = rolled = cuts = rewound =
+	    0;
 	for (uint64_t s = first; s < first + seeds; s++) {
 		if (seeds > 4) {
 			printf("\n    seed %llu ", (unsigned long long)s);
@@ -903,11 +952,13 @@ run_seeds(uint64_t first, uint32_t seeds, uint32_t count, unsigned buggify)
 		}
 		history_run(s, count, buggify);
 	}
-	printf("(%llu ops, %llu cuts, %llu snapshots made, %llu destroyed, %llu clones, %llu "
+	printf("(%llu ops, %llu cuts, %llu times back, %llu snapshots made, %llu destroyed, %llu "
+	       "clones, %llu "
 	       "promotions, %llu rollbacks, %llu objects compared, %llu checks) ",
-	    (unsigned long long)ops, (unsigned long long)cuts, (unsigned long long)made,
-	    (unsigned long long)destroyed, (unsigned long long)cloned, (unsigned long long)promoted,
-	    (unsigned long long)rolled, (unsigned long long)compared, (unsigned long long)checks);
+	    (unsigned long long)ops, (unsigned long long)cuts, (unsigned long long)rewound,
+	    (unsigned long long)made, (unsigned long long)destroyed, (unsigned long long)cloned,
+	    (unsigned long long)promoted, (unsigned long long)rolled, (unsigned long long)compared,
+	    (unsigned long long)checks);
 	fflush(stdout);
 }
 
