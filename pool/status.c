@@ -80,12 +80,17 @@ status_health(struct pool *p, struct pool_status *out)
 		    "what changed could not be written (%s): export and import the pool; what was "
 		    "acknowledged as stable is replayed",
 		    err_str(p->txg_err));
+	} else if (p->suspended && out_drives == 0) {
+		out->health = POOL_SUSPENDED;
+		(void)snprintf(out->why, sizeof(out->why),
+		    "too many drives refuse what is written: nothing is written until they take it "
+		    "again; look at their errors below");
 	} else if (p->suspended) {
 		out->health = POOL_SUSPENDED;
 		(void)snprintf(out->why, sizeof(out->why),
 		    "too many drives are gone (%u out, first %.80s): nothing is written until they "
 		    "return; reconnect them",
-		    out_drives, first != NULL ? first : "?");
+		    out_drives, first);
 	} else if (out_drives > 0) {
 		out->health = POOL_DEGRADED;
 		(void)snprintf(out->why, sizeof(out->why),
