@@ -209,6 +209,20 @@ int drives_check_free(struct adm *a, struct kb_drive *d, bool as_spare, bool for
 const char *fs_shared(const struct adm_pool *ap, const char *name, bool below);
 int fs_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
 
+/* Is it, or with below something below it, protected (a property) from being destroyed? Fills e. */
+int fs_check_protected(struct adm_pool *ap, const char *name, bool below, struct adm_error *e);
+
+/* ---- trash.c ---- */
+#define TRASH_DIR ".destroyed"
+bool trash_is_inside(const char *path); /* of what is destroyed already; snap_names.c */
+int64_t trash_keeps_s(const struct adm_pool *ap); /* how long; 0: not at all */
+/* A filesystem with its snapshots and all below it: put away for a while (*out_kept), or destroyed at once. */
+int trash_destroy(struct adm_pool *ap, const char *path, bool *out_kept, struct adm_error *e) MAY_PARK;
+int trash_purge(struct adm_pool *ap, const char *path) MAY_PARK;
+int trash_json(struct adm_pool *ap, json_t *rows);
+int trash_cmd_undestroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
+void trash_look(struct adm_pool *ap) MAY_PARK; /* destroys for good what is old, or in the way */
+
 /* ---- schedule_store.c ---- */
 int sched_load(struct adm_pool *ap, struct adm_error *e) MAY_PARK;
 void sched_free(struct adm_pool *ap);

@@ -26,6 +26,9 @@ fs_cmd_create(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		}
 		props[count++] = json_string_value(prop);
 	}
+	if (trash_is_inside(name)) {
+		return adm_fail(e, EINVAL, "'%.100s' is where destroyed filesystems are", name);
+	}
 	bool is_pool = strchr(name, '/') == NULL;
 	int err = is_pool ? -EEXIST : fs_ds_create(ap->fp, name, props, count, why, sizeof(why));
 	if (err == -EEXIST) {
@@ -54,11 +57,101 @@ fs_shared(const struct adm_pool *ap, const char *name, bool below)
 	return NULL;
 }
 
+struct protected
+{
+	struct adm_pool *ap;
+	char name[DATASET_NAME_MAX + 1];
+};
+
+static int
+protected_find(void *arg, struct pool_ds *ds)
+{
+	struct protected *p = arg;
+	struct pool_ds_info info;
+	struct fs_prop prop;
+	pool_ds_get_info(ds, &info);
+	if (fs_prop_get(p->ap->fp, info.path, "protected", &prop) != 0 || prop.number == 0) {
+		return 0;
+	}
+	memcpy(p->name, info.path, sizeof(p->name));
+	return 1;
+}
+
+int
+fs_check_protected(struct adm_pool *ap, const char *name, bool below, struct adm_error *e)
+{
+	struct protected p = {.ap = ap};
+	if (pool_ds_each(ap->pool, name, below, protected_find, &p) <= 0) {
+		return 0;
+	}
+	adm_fail_next(e, "fs set protected=off %.250s", p.name);
+	return adm_fail(e, EPERM, "'%.250s' is protected", p.name);
+}
+
+/* What would go. */
+static int
+destroy_figures(
+    struct adm_pool *ap, const char *name, bool recursive, json_t **out, struct adm_error *e)
+{
+	struct fs_ds *ds;
+	int err = fs_ds_open(ap->fp, name, &ds);
+	if (err != 0) {
+		adm_fail_next(e, "'fs list' shows the filesystems.");
+		return adm_fail(e, err, "there is no filesystem '%.100s'", name);
+	}
+	struct pool_ds_info info;
+	pool_ds_get_info(fs_ds_pool_ds(ds), &info);
+	fs_ds_close(ds);
+	if (info.snapshot_count > 0 && !recursive) {
+		adm_fail_next(e, "fs destroy -r %.100s   destroys them with it.", name);
+		return adm_fail(e, EBUSY, "'%.100s' has %llu snapshots", name,
+		    (unsigned long long)info.snapshot_count);
+	}
+	*out = json_pack("{s:I, s:I, s:I}", "used", (json_int_t)info.used_bytes, "objects",
+	    (json_int_t)info.object_count, "snapshots", (json_int_t)info.snapshot_count);
+	return 0;
+}
+
+static int
+count_datasets(void *arg, struct pool_ds *ds)
+{
+	(void)ds;
+	++*(uint32_t *)arg;
+	return 0;
+}
+
+static int
+fs_destroy(struct adm_pool *ap, const char *name, bool recursive, json_t *out, struct adm_error *e)
+{
+	uint32_t count = 0;
+	bool kept = false;
+	int err = pool_ds_each(ap->pool, name, true, count_datasets, &count);
+	if (strchr(name, '/') == NULL || (count > 1 && !recursive)) {
+		err = -EBUSY;
+	}
+	if (err == 0) {
+		err = trash_destroy(ap, name, &kept, e);
+	}
+	if (err == -EBUSY && e->code == 0) {
+		return adm_fail(
+		    e, err, "'%.100s' has filesystems below it, or is the pool's own", name);
+	}
+	if (err != 0) {
+		return e->code != 0
+			   ? -e->code
+			   : adm_fail(e, err, "'%.100s' was not destroyed: %s", name, err_str(err));
+	}
+	json_object_set_new(out, "undo_s", json_integer(kept ? (json_int_t)trash_keeps_s(ap) : 0));
+	sched_follow(ap, name, NULL);
+	return 0;
+}
+
 static int
 fs_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
 	const char *name = adm_arg_string(args, "name", e);
 	struct adm_pool *ap = name != NULL ? adm_pool_of(a, name, e) : NULL;
+	bool recursive = adm_arg_flag(args, "recursive");
 	adm_fail_untouched(e, "Nothing was destroyed.");
 	if (ap == NULL) {
 		return -e->code;
@@ -71,30 +164,14 @@ fs_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		adm_fail_next(e, "share remove %s", share);
 		return adm_fail(e, EBUSY, "'%.100s' is shared as %s", name, share);
 	}
-	struct fs_ds *ds;
-	int err = fs_ds_open(ap->fp, name, &ds);
-	if (err != 0) {
-		adm_fail_next(e, "'fs list' shows the filesystems.");
-		return adm_fail(e, err, "there is no filesystem '%.100s'", name);
+	int err = destroy_figures(ap, name, recursive, out, e);
+	if (err == 0) {
+		err = fs_check_protected(ap, name, true, e);
 	}
-	struct pool_ds_info info;
-	pool_ds_get_info(fs_ds_pool_ds(ds), &info);
-	fs_ds_close(ds);
-	*out = json_pack("{s:I, s:I}", "used", (json_int_t)info.used_bytes, "objects",
-	    (json_int_t)info.object_count);
-	if (adm_arg_flag(args, "dry_run")) {
-		return 0;
+	if (err == 0 && !adm_arg_flag(args, "dry_run")) {
+		err = fs_destroy(ap, name, recursive, *out, e);
 	}
-	err = fs_ds_destroy(ap->fp, name);
-	if (err == -EBUSY) {
-		return adm_fail(
-		    e, err, "'%.100s' has filesystems below it, or is the pool's own", name);
-	}
-	if (err != 0) {
-		return adm_fail(e, err, "'%.100s' was not destroyed: %s", name, err_str(err));
-	}
-	sched_follow(ap, name, NULL);
-	return 0;
+	return err;
 }
 
 static const char *
@@ -138,7 +215,9 @@ fs_collect(void *arg, struct pool_ds *ds)
 	struct fs_listing *l = arg;
 	struct pool_ds_info info;
 	pool_ds_get_info(ds, &info);
-	json_array_append_new(l->names, json_string(info.path));
+	if (!trash_is_inside(info.path)) {
+		json_array_append_new(l->names, json_string(info.path));
+	}
 	return 0;
 }
 
@@ -264,6 +343,10 @@ fs_move(struct adm_pool *ap, const char *name, const char *to, struct adm_error 
 		adm_fail_next(e, "share remove %s", share);
 		return adm_fail(e, EBUSY, "'%.100s' is shared as %s", name, share);
 	}
+	if (trash_is_inside(name) || trash_is_inside(to)) {
+		adm_fail_next(e, "fs undestroy brings one back.");
+		return adm_fail(e, EINVAL, "that is where destroyed filesystems are");
+	}
 	int err = fs_ds_rename(ap->fp, name, to);
 	if (err == 0) {
 		sched_follow(ap, name, to);
@@ -307,6 +390,7 @@ const struct adm_command adm_fs_commands[] = {
     {"fs create", fs_cmd_create, ADM_CHANGE},
     {"fs destroy", fs_cmd_destroy, ADM_CHANGE},
     {"fs rename", fs_cmd_rename, ADM_CHANGE},
+    {"fs undestroy", trash_cmd_undestroy, ADM_CHANGE},
     {"fs list", fs_cmd_list, ADM_LOOK},
     {"fs get", fs_cmd_get, ADM_LOOK},
     {"fs set", fs_cmd_set, ADM_CHANGE},

@@ -109,7 +109,8 @@ pool_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		pool_status_free(&st);
 		return 0;
 	}
-	return adm_pool_close(a, ap, pool_destroy, e);
+	int err = fs_check_protected(ap, pool_name(ap->pool), true, e);
+	return err != 0 ? err : adm_pool_close(a, ap, pool_destroy, e);
 }
 
 static int

@@ -51,6 +51,9 @@ list_dataset(void *arg, struct pool_ds *ds)
 	struct fs_listing *l = arg;
 	struct pool_ds_info info;
 	pool_ds_get_info(ds, &info);
+	if (trash_is_inside(info.path)) {
+		return 0;
+	}
 	if (l->filesystems) {
 		list_filesystem(l, &info);
 	}
@@ -91,6 +94,22 @@ list_named(struct adm *a, struct fs_listing *l, const char *name, struct adm_err
 	return err;
 }
 
+static int
+list_destroyed(struct adm *a, json_t **out, struct adm_error *e)
+{
+	json_t *rows = json_array();
+	for (uint32_t i = 0; i < a->pool_count; i++) {
+		int err = trash_json(&a->pools[i], rows);
+		if (err != 0) {
+			json_decref(rows);
+			return adm_fail(
+			    e, err, "what was destroyed can't be listed: %s", err_str(err));
+		}
+	}
+	*out = rows;
+	return 0;
+}
+
 int
 fs_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
@@ -101,9 +120,12 @@ fs_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	type = type != NULL ? type : "filesystem";
 	l.filesystems = strcmp(type, "filesystem") == 0 || strcmp(type, "all") == 0;
 	l.snapshots = strcmp(type, "snapshot") == 0 || strcmp(type, "all") == 0;
+	if (strcmp(type, "destroyed") == 0) {
+		return list_destroyed(a, out, e);
+	}
 	if (!l.filesystems && !l.snapshots) {
-		return adm_fail(
-		    e, EINVAL, "'%.60s' is no type: use filesystem, snapshot or all", type);
+		return adm_fail(e, EINVAL,
+		    "'%.60s' is no type: use filesystem, snapshot, destroyed or all", type);
 	}
 	l.rows = json_array();
 	int err = name != NULL ? list_named(a, &l, name, e) : 0;

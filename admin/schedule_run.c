@@ -46,6 +46,9 @@ run_add(void *arg, struct pool_ds *ds)
 	struct pool_snap_info have;
 	char full[DATASET_NAME_MAX + SCHED_NAME_BYTES + 2];
 	pool_ds_get_info(ds, &info);
+	if (trash_is_inside(info.path)) {
+		return 0;
+	}
 	(void)snprintf(full, sizeof(full), "%s@%s", info.path, r->name);
 	if (pool_snap_get(r->ap->pool, full, 0, &have) == -ENOENT) {
 		snap_names_add(&r->take, info.path, r->name);

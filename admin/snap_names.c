@@ -2,6 +2,15 @@
 #include <stdio.h>
 #include "admin/snap_names.h"
 
+bool
+trash_is_inside(const char *path)
+{
+	size_t pool = strcspn(path, "/"), len = sizeof(TRASH_DIR) - 1;
+	const char *rest = path + pool;
+	return rest[0] == '/' && strncmp(rest + 1, TRASH_DIR, len) == 0 &&
+	       (rest[1 + len] == '\0' || rest[1 + len] == '/' || rest[1 + len] == '@');
+}
+
 void
 snap_names_add(struct snap_names *n, const char *path, const char *snap)
 {
@@ -70,7 +79,9 @@ below_add(void *arg, struct pool_ds *ds)
 	struct below *b = arg;
 	struct pool_ds_info info;
 	pool_ds_get_info(ds, &info);
-	snap_names_add(b->out, info.path, b->snap);
+	if (!trash_is_inside(info.path)) {
+		snap_names_add(b->out, info.path, b->snap);
+	}
 	return b->out->no_memory ? -ENOMEM : 0;
 }
 
@@ -206,6 +217,9 @@ expand_one(void *arg, struct pool_ds *ds)
 	struct pool_ds_info info;
 	struct expansion x = {0};
 	pool_ds_get_info(ds, &info);
+	if (trash_is_inside(info.path) && !trash_is_inside(all->top)) {
+		return 0;
+	}
 	int err = pool_snap_each(all->ap->pool, info.path, 0, expansion_add, &x);
 	if (err == -ENOENT) {
 		err = 0; /* destroyed meanwhile */

@@ -114,7 +114,12 @@ snap_cmd_destroy(struct adm_pool *ap, json_t *args, json_t **out, struct adm_err
 	const char *spec = json_string_value(json_object_get(args, "name"));
 	struct snap_names names = {0};
 	uint64_t bytes = 0;
+	char path[DATASET_NAME_MAX + 1];
+	(void)snprintf(path, sizeof(path), "%.*s", (int)strcspn(spec, "@"), spec);
 	int err = snap_names_expand(ap, spec, adm_arg_flag(args, "recursive"), &names, e);
+	if (err == 0) {
+		err = fs_check_protected(ap, path, adm_arg_flag(args, "recursive"), e);
+	}
 	if (err == 0) {
 		err =
 		    pool_snap_reclaim(ap->pool, (const char *const *)names.v, names.count, &bytes);
@@ -288,6 +293,11 @@ snap_cmd_rollback(struct adm *a, json_t *args, json_t **out, struct adm_error *e
 	if (err == 0) {
 		err = snap_newer(ap, name, &newer, e);
 	}
+	if (err == 0 && (keep == NULL || newer.count > 0)) {
+		char path[DATASET_NAME_MAX + 1];
+		(void)snprintf(path, sizeof(path), "%.*s", (int)strcspn(name, "@"), name);
+		err = fs_check_protected(ap, path, false, e);
+	}
 	if (err == 0 && newer.count > 0 && !adm_arg_flag(args, "recursive")) {
 		adm_fail_next(e, "fs rollback -r %.200s   destroys those first.", name);
 		err = adm_fail(e, EBUSY, "there are %u newer snapshots, the next is '%.200s'",
@@ -338,6 +348,9 @@ snap_cmd_clone(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	if (adm_pool_of(a, to, e) != ap) {
 		return e->code != 0 ? -e->code
 				    : adm_fail(e, EXDEV, "a clone is in the pool of its snapshot");
+	}
+	if (trash_is_inside(to)) {
+		return adm_fail(e, EINVAL, "'%.100s' is where destroyed filesystems are", to);
 	}
 	json_array_foreach(json_object_get(args, "props"), i, prop)
 	{

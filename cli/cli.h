@@ -120,6 +120,7 @@ int verb_fs_create(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_destroy(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_list(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_snapshot(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_undestroy(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_rename(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_hold(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_release(const struct cli_verb *v, const struct cli_args *a);

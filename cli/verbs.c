@@ -60,7 +60,7 @@ const struct cli_verb cli_verbs[] = {
 	verb_pool_spare_remove},
     {"pool", "get", "Hj", 2, 2, "[-Hj] all|PROPERTY NAME", "  pool get all tank", verb_pool_get},
     {"pool", "set", "j", 2, 2, "PROPERTY=VALUE NAME",
-	"  pool set autoreplace=on tank\n  Properties: autoreplace=off|on, failmode=wait|continue, "
+	"  pool set autoreplace=on tank\n  Properties: autoreplace=off|on, failmode=wait|continue, undo=24h|off|1h|7d|30d, "
 	"scrub=monthly|weekly|off. Without a value: the default again.",
 	verb_pool_set},
     {"pool", "history", "Hpj", 0, 1, "[-Hpj] [NAME]", "What was done to pools, when, by whom.",
@@ -71,13 +71,13 @@ const struct cli_verb cli_verbs[] = {
     {"fs", "create", "oj", 1, 1, "[-o PROPERTY=VALUE] PATH",
 	"  fs create -o compression=zstd tank/home", verb_fs_create},
     {"fs", "destroy", "nrfyj", 1, 1, "[-nr] [--yes] PATH|PATH@SNAPSHOT[%SNAPSHOT][,...]",
-	"Destroys the filesystem, or snapshots: A%B is all from A to B. -r: also those of the "
+	"Destroys the filesystem (-r: and its snapshots, and all below it), or snapshots: A%B is all from A to B, -r: also those of the "
 	"filesystems below. -n says what "
 	"would go, and what would come back.\n"
 	"  fs destroy -n tank/home@monday%friday",
 	verb_fs_destroy},
     {"fs", "list", "Hpjrt:o:s:S:", 0, 1, "[-Hpjr] [-t TYPE] [-o COLUMN,...] [-s|-S COLUMN] [PATH]",
-	"Filesystems and snapshots, and the space they take. TYPE is filesystem, snapshot or all; "
+	"Filesystems and snapshots, and the space they take. TYPE is filesystem, snapshot, destroyed or all; "
 	"-r: also what is below PATH; -s "
 	"sorts by a column, -S the other way round.\n"
 	"  fs list -t snapshot -o name,used,creation -S used tank/home\n"
@@ -85,6 +85,8 @@ const struct cli_verb cli_verbs[] = {
 	"usedbydataset, usedbysnapshots, "
 	"usedbychildren, snapshots, holds, clones, guid.",
 	verb_fs_list},
+    {"fs", "undestroy", "j", 1, 2, "PATH [NEWPATH]",
+	"Brings a destroyed filesystem back, within the time that the pool's property undo says.", verb_fs_undestroy},
     {"fs", "rename", "j", 2, 2, "PATH NEWPATH|PATH@SNAPSHOT NEWNAME",
 	"Renames a filesystem or a snapshot.", verb_fs_rename},
     {"fs", "snapshot", "rj", 1, 1, "[-r] PATH@SNAPSHOT",

@@ -25,6 +25,8 @@ static const struct {
     {"snapshots", {"SNAPSHOTS", "snapshot_count", COLUMN_COUNT}},
     {"holds", {"HOLDS", "holds", COLUMN_COUNT}},
     {"clones", {"CLONES", "clones", COLUMN_COUNT}},
+    {"destroyed", {"DESTROYED", "destroyed", COLUMN_TIME}},
+    {"until", {"UNTIL", "until", COLUMN_TIME}},
     {"guid", {"GUID", "guid", COLUMN_COUNT}},
 };
 
@@ -132,7 +134,10 @@ list_type(const struct cli_verb *v, const struct cli_args *a)
 	if (strcmp(type, "all") == 0) {
 		return "all";
 	}
-	cli_usage_error(v, "-t takes filesystem, snapshot or all", type);
+	if (strcmp(type, "destroyed") == 0) {
+		return "destroyed";
+	}
+	cli_usage_error(v, "-t takes filesystem, snapshot, destroyed or all", type);
 	return NULL;
 }
 
@@ -174,9 +179,10 @@ verb_fs_list(const struct cli_verb *v, const struct cli_args *a)
 		return CLI_USAGE;
 	}
 	if (text == NULL) {
-		text = strcmp(type, "snapshot") == 0 ? "name,used,refer,creation"
-		       : strcmp(type, "all") == 0    ? "name,used,avail,refer"
-						     : "name,used,avail,refer,share";
+		text = strcmp(type, "snapshot") == 0    ? "name,used,refer,creation"
+		       : strcmp(type, "destroyed") == 0 ? "name,used,destroyed,until"
+		       : strcmp(type, "all") == 0       ? "name,used,avail,refer"
+							: "name,used,avail,refer,share";
 	}
 	size_t count = list_columns(v, text, columns);
 	const char *by_name = order != NULL ? order : down;

@@ -94,6 +94,11 @@ verb_fs_destroy(const struct cli_verb *v, const struct cli_args *a)
 		printf("%s '%s': %s in %lld objects\n", a->dry_run ? "would destroy" : "destroyed",
 		    a->words[0], used,
 		    (long long)json_integer_value(json_object_get(result, "objects")));
+		if (json_integer_value(json_object_get(result, "undo_s")) > 0) {
+			printf("fs undestroy %s brings it back, within %lld hours\n", a->words[0],
+			    (long long)json_integer_value(json_object_get(result, "undo_s")) /
+				3600);
+		}
 	}
 	json_decref(result);
 	return status;
@@ -104,6 +109,16 @@ verb_fs_rename(const struct cli_verb *v, const struct cli_args *a)
 {
 	return call_and_say(v, a, json_pack("{s:s, s:s}", "name", a->words[0], "to", a->words[1]),
 	    "renamed", a->words[0]);
+}
+
+int
+verb_fs_undestroy(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *args = json_pack("{s:s}", "name", a->words[0]);
+	if (a->word_count > 1) {
+		json_object_set_new(args, "to", json_string(a->words[1]));
+	}
+	return call_and_say(v, a, args, "back again:", a->words[a->word_count - 1]);
 }
 
 int

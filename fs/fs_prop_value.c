@@ -162,6 +162,7 @@ static const struct prop_def defs[] = {
     {"atime", "off", parse_atime, false},
     {"sync", "standard", parse_sync, false},
     {"readonly", "off", parse_onoff, false},
+    {"protected", "off", parse_onoff, false},
     {"snapdir", "hidden", parse_snapdir, false},
     {"quota", "none", parse_limit, true},
     {"refquota", "none", parse_limit, true},

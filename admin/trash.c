@@ -1,0 +1,348 @@
+/*
+ * trash.c - destroyed filesystems that can be had back for a while.
+ *
+ * Destroying renames the filesystem, with its snapshots and all below it, to
+ * POOL/.destroyed/TIME-NAME, after where it was and when was written into its properties: if the
+ * daemon ends between the two, nothing has happened. Nobody has a share there, so handles are stale
+ * at once. It is really destroyed when the pool's property "undo" says so, or before, the oldest
+ * first, when less than a sixteenth of the pool is free. What is kept by a hold or a clone
+ * somewhere else can't get here.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include "admin/snap_names.h"
+
+#define PROP_FROM "trash:from"
+#define PROP_TIME "trash:time"
+#define LOW_SPACE_PART 16u
+
+static int64_t
+now_s(void)
+{
+	return (int64_t)(rt_wall_ns() / NSEC_PER_SEC);
+}
+
+int64_t
+trash_keeps_s(const struct adm_pool *ap)
+{
+	const char *undo = props_get(ap, "undo");
+	return strcmp(undo, "off") == 0   ? 0
+	       : strcmp(undo, "1h") == 0  ? 3600
+	       : strcmp(undo, "7d") == 0  ? 7 * 24 * 3600
+	       : strcmp(undo, "30d") == 0 ? 30 * 24 * 3600
+					  : 24 * 3600;
+}
+
+/* ---- a filesystem and what is below it ---- */
+
+struct paths {
+	char (*v)[DATASET_NAME_MAX + 1];
+	uint32_t count;
+};
+
+static int
+paths_add(void *arg, struct pool_ds *ds)
+{
+	struct paths *p = arg;
+	struct pool_ds_info info;
+	char(*v)[DATASET_NAME_MAX + 1] = mem_realloc(p->v, (p->count + 1) * sizeof(*v));
+	if (v == NULL) {
+		return -ENOMEM;
+	}
+	pool_ds_get_info(ds, &info);
+	memcpy(v[p->count++], info.path, sizeof(info.path));
+	p->v = v;
+	return 0;
+}
+
+/* Really. The deepest first. */
+int
+trash_purge(struct adm_pool *ap, const char *path)
+{
+	struct paths all = {0};
+	int err = pool_ds_each(ap->pool, path, true, paths_add, &all);
+	for (uint32_t i = all.count; err == 0 && i-- > 0;) {
+		struct snap_names names = {0};
+		struct adm_error bad = {0};
+		char spec[DATASET_NAME_MAX + 4];
+		(void)snprintf(spec, sizeof(spec), "%s@%%", all.v[i]);
+		if (snap_names_expand(ap, spec, false, &names, &bad) == 0) {
+			err = snap_destroy_named(ap, &names, &bad);
+		}
+		snap_names_free(&names);
+		if (err == 0) {
+			err = fs_ds_destroy(ap->fp, all.v[i]);
+		}
+	}
+	mem_free(all.v);
+	return err;
+}
+
+struct keeper {
+	struct adm_pool *ap;
+	const char *top, *path;
+	char name[2 * DATASET_NAME_MAX + 2], by[DATASET_NAME_MAX + 1];
+	bool hold;
+};
+
+static int
+keeper_clone(void *arg, const char *path)
+{
+	struct keeper *k = arg;
+	size_t len = strlen(k->top);
+	if (strncmp(path, k->top, len) == 0 && (path[len] == '\0' || path[len] == '/')) {
+		return 0; /* goes with it */
+	}
+	(void)snprintf(k->by, sizeof(k->by), "%s", path);
+	return 1;
+}
+
+static int
+keeper_snap(void *arg, const struct pool_snap_info *s)
+{
+	struct keeper *k = arg;
+	(void)snprintf(k->name, sizeof(k->name), "%s@%s", k->path, s->name);
+	k->hold = s->holds > 0;
+	return k->hold          ? 1
+	       : s->clones == 0 ? 0
+				: pool_snap_clones_each(k->ap->pool, k->name, keeper_clone, k);
+}
+
+static int
+keeper_ds(void *arg, struct pool_ds *ds)
+{
+	struct keeper *k = arg;
+	struct pool_ds_info info;
+	pool_ds_get_info(ds, &info);
+	k->path = info.path;
+	int found = pool_snap_each(k->ap->pool, info.path, 0, keeper_snap, k);
+	k->path = NULL;
+	return found;
+}
+
+/* Is there a hold, or a clone outside, in what is to be destroyed? */
+static int
+trash_check(struct adm_pool *ap, const char *path, struct adm_error *e)
+{
+	struct keeper k = {.ap = ap, .top = path};
+	int found = pool_ds_each(ap->pool, path, true, keeper_ds, &k);
+	if (found <= 0) {
+		return found;
+	}
+	if (k.hold) {
+		adm_fail_next(e, "fs holds %.250s", k.name);
+		return adm_fail(e, EBUSY, "its snapshot '%.250s' is held", k.name);
+	}
+	adm_fail_next(e, "fs promote %.250s, or destroy it first.", k.by);
+	return adm_fail(e, EBUSY, "its snapshot '%.200s' has a clone: '%.200s'", k.name, k.by);
+}
+
+/* ---- destroying ---- */
+
+static int
+mark(struct adm_pool *ap, const char *path)
+{
+	char time[24];
+	struct pool_ds *ds;
+	int err = pool_ds_open(ap->pool, path, &ds);
+	if (err != 0) {
+		return err;
+	}
+	(void)snprintf(time, sizeof(time), "%lld", (long long)now_s());
+	err = pool_ds_prop_set(ds, PROP_FROM, path);
+	if (err == 0) {
+		err = pool_ds_prop_set(ds, PROP_TIME, time);
+	}
+	pool_ds_close(ds);
+	return err;
+}
+
+static int
+put_away(struct adm_pool *ap, const char *path)
+{
+	char dir[POOL_NAME_MAX + sizeof(TRASH_DIR) + 2], to[DATASET_NAME_MAX + 1], why[160];
+	const char *last = strrchr(path, '/') + 1;
+	(void)snprintf(dir, sizeof(dir), "%s/%s", pool_name(ap->pool), TRASH_DIR);
+	int err = fs_ds_create(ap->fp, dir, NULL, 0, why, sizeof(why));
+	if (err != 0 && err != -EEXIST) {
+		return err;
+	}
+	err = mark(ap, path);
+	for (unsigned i = 0; err == 0 && i < 1000; i++) {
+		(void)snprintf(
+		    to, sizeof(to), "%s/%lld-%u-%.100s", dir, (long long)now_s(), i, last);
+		err = fs_ds_rename(ap->fp, path, to);
+		if (err != -EEXIST) {
+			return err;
+		}
+		err = 0;
+	}
+	return err == 0 ? -EEXIST : err;
+}
+
+int
+trash_destroy(struct adm_pool *ap, const char *path, bool *out_kept, struct adm_error *e)
+{
+	int err = trash_check(ap, path, e);
+	*out_kept = trash_keeps_s(ap) > 0 && !trash_is_inside(path);
+	if (err == 0) {
+		err = *out_kept ? put_away(ap, path) : trash_purge(ap, path);
+		/* paths too long for the other place, a full pool: then there is no way back */
+		if (*out_kept && (err == -EINVAL || err == -ENAMETOOLONG || err == -ENOSPC)) {
+			*out_kept = false;
+			err = trash_purge(ap, path);
+		}
+	}
+	return err;
+}
+
+/* ---- what is there ---- */
+
+struct trash_item {
+	char path[DATASET_NAME_MAX + 1], from[DATASET_NAME_MAX + 1];
+	int64_t time;
+	uint64_t used, guid;
+};
+
+struct trash_list {
+	struct trash_item *v;
+	uint32_t count;
+	size_t depth; /* slashes of an item's path */
+};
+
+static int
+trash_add(void *arg, struct pool_ds *ds)
+{
+	struct trash_list *l = arg;
+	struct pool_ds_info info;
+	char time[24] = "0";
+	size_t depth = 0;
+	pool_ds_get_info(ds, &info);
+	for (const char *c = info.path; *c != '\0'; c++) {
+		depth += *c == '/';
+	}
+	if (depth != 2) {
+		return 0; /* the place itself, or below an item */
+	}
+	struct trash_item *v = mem_realloc(l->v, (l->count + 1) * sizeof(*v));
+	if (v == NULL) {
+		return -ENOMEM;
+	}
+	l->v = v;
+	struct trash_item *it = &v[l->count++];
+	*it = (struct trash_item){.used = info.used_bytes, .guid = info.guid};
+	memcpy(it->path, info.path, sizeof(it->path));
+	if (pool_ds_prop_get(ds, PROP_FROM, it->from, sizeof(it->from)) != 0) {
+		(void)snprintf(it->from, sizeof(it->from), "?");
+	}
+	if (pool_ds_prop_get(ds, PROP_TIME, time, sizeof(time)) == 0) {
+		it->time = strtoll(time, NULL, 10);
+	}
+	return 0;
+}
+
+/* Free v. None when nothing was ever destroyed. */
+static int
+trash_gather(struct adm_pool *ap, struct trash_list *out)
+{
+	char dir[POOL_NAME_MAX + sizeof(TRASH_DIR) + 2];
+	(void)snprintf(dir, sizeof(dir), "%s/%s", pool_name(ap->pool), TRASH_DIR);
+	*out = (struct trash_list){0};
+	int err = pool_ds_each(ap->pool, dir, true, trash_add, out);
+	return err == -ENOENT ? 0 : err;
+}
+
+int
+trash_json(struct adm_pool *ap, json_t *rows)
+{
+	struct trash_list l;
+	int err = trash_gather(ap, &l);
+	int64_t keeps = trash_keeps_s(ap);
+	for (uint32_t i = 0; err == 0 && i < l.count; i++) {
+		const struct trash_item *it = &l.v[i];
+		json_array_append_new(
+		    rows, json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "name", it->from, "type",
+			      "destroyed", "path", it->path, "used", (json_int_t)it->used,
+			      "destroyed", (json_int_t)it->time, "until",
+			      (json_int_t)(it->time + keeps), "guid", (json_int_t)it->guid));
+	}
+	mem_free(l.v);
+	return err;
+}
+
+int
+trash_cmd_undestroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	const char *name = adm_arg_string(args, "name", e);
+	struct adm_pool *ap = name != NULL ? adm_pool_of(a, name, e) : NULL;
+	const char *to = json_string_value(json_object_get(args, "to"));
+	struct trash_list l;
+	const struct trash_item *it = NULL;
+	if (ap == NULL) {
+		return -e->code;
+	}
+	int err = trash_gather(ap, &l);
+	for (uint32_t i = 0; err == 0 && i < l.count; i++) {
+		bool is = strcmp(l.v[i].from, name) == 0 || strcmp(l.v[i].path, name) == 0;
+		it = is && (it == NULL || l.v[i].time >= it->time) ? &l.v[i] : it;
+	}
+	if (err == 0 && it == NULL) {
+		adm_fail_next(e, "'fs list -t destroyed' shows what can be had back.");
+		err = adm_fail(e, ENOENT, "no destroyed filesystem was '%.200s'", name);
+	} else if (err == 0) {
+		to = to != NULL ? to : it->from;
+		err = trash_is_inside(to) ? -EINVAL : fs_ds_rename(ap->fp, it->path, to);
+		if (err != 0) {
+			adm_fail_next(e, "fs undestroy %.120s ANOTHER-PATH", name);
+			err = adm_fail(e, err, "it can't be '%.200s' again: %s", to,
+			    err == -EEXIST   ? "there is one already"
+			    : err == -ENOENT ? "the filesystem above it doesn't exist"
+			    : err == -EINVAL ? "not a valid name"
+					     : err_str(err));
+		} else {
+			*out = json_pack("{s:s}", "name", to);
+		}
+	}
+	mem_free(l.v);
+	return err == 0 ? shares_publish(a, e) : err;
+}
+
+/* ---- by itself ---- */
+
+static bool
+space_is_low(struct adm_pool *ap)
+{
+	struct pool_status st;
+	if (pool_get_status(ap->pool, &st) != 0) {
+		return false;
+	}
+	bool low = st.usable_free_bytes < st.usable_bytes / LOW_SPACE_PART;
+	pool_status_free(&st);
+	return low;
+}
+
+void
+trash_look(struct adm_pool *ap)
+{
+	struct trash_list l;
+	const struct trash_item *oldest = NULL;
+	if (pool_is_readonly(ap->pool) || pool_is_suspended(ap->pool) ||
+	    trash_gather(ap, &l) != 0) {
+		return;
+	}
+	for (uint32_t i = 0; i < l.count; i++) {
+		oldest = oldest == NULL || l.v[i].time < oldest->time ? &l.v[i] : oldest;
+	}
+	if (oldest != NULL && (now_s() >= oldest->time + trash_keeps_s(ap) || space_is_low(ap))) {
+		int err = trash_purge(ap, oldest->path);
+		if (err == 0) {
+			diary_add(ap, DIARY_HISTORY, "agated", "fs destroy", oldest->from);
+			log_notice("destroyed-for-good pool=%s path=%s", pool_name(ap->pool),
+			    oldest->from);
+		} else if (err != -EBUSY) {
+			log_warn(
+			    "not-destroyed-for-good path=%s error=%s", oldest->path, err_str(err));
+		}
+	}
+	mem_free(l.v);
+}
