@@ -1,6 +1,6 @@
 /*
  * pool_snap_model.h - what pool_snap_model_test.c knows of datasets and snapshots, and how it compares
- * that with the pool.
+ * that with the pool and changes objects in both.
  */
 #ifndef AGATE_TESTS_POOL_SNAP_MODEL_H
 #define AGATE_TESTS_POOL_SNAP_MODEL_H
@@ -315,6 +315,146 @@ compare_all(void)
 			pool_ds_close(ds);
 		}
 	}
+}
+
+/* ---- changing objects ---- */
+
+static void
+model_free(struct bytes *b, uint64_t off, uint64_t len)
+{
+	uint64_t end = len == UINT64_MAX ? UINT64_MAX : off + len;
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t base = i * FAR;
+		uint64_t from = MAX(off, base), to = MIN(end, base + SEG_BYTES);
+
+		if (from < to) {
+			memset(b->seg[i] + (from - base), 0, to - from);
+		}
+	}
+}
+
+static bool
+has_blocks(const struct bytes *b)
+{
+	const uint8_t *all = b->seg[0];
+
+	return all[0] != 0 || memcmp(all, all + 1, sizeof(b->seg) - 1) != 0;
+}
+
+static void
+do_write(struct pool_tx *tx, struct pool_obj *o, struct bytes *b)
+{
+	uint32_t len = rnd(2) == 0 ? 1 + (uint32_t)rnd(5000) : 1 + (uint32_t)rnd(SEG_BYTES / 2);
+	uint64_t at = rnd(SEG_BYTES - len) & (rnd(2) == 0 ? ~(uint64_t)4095 : ~(uint64_t)0);
+	unsigned seg = rnd(3) == 0;
+	struct iovec iov;
+	int err;
+
+	pattern(b->seg[seg] + at, len, rnd(UINT32_MAX));
+	b->inline_len = 0;
+	memset(b->inl, 0, sizeof(b->inl));
+	iov = (struct iovec){b->seg[seg] + at, len};
+	pool_obj_inline_clear(tx, o);
+	err = pool_write(tx, o, at + seg * FAR, &iov, 1);
+	ASSERT(err == 0);
+}
+
+static void
+do_change(struct pool_tx *tx, struct pool_obj *o, struct bytes *b)
+{
+	uint64_t off, len;
+	int err;
+
+	switch (rnd(10)) {
+	case 0:
+		b->bonus = rnd(UINT32_MAX);
+		memcpy(pool_obj_bonus_dirty(tx, o), &b->bonus, sizeof(b->bonus));
+		return;
+	case 1:
+	case 2:
+		off = rnd(3) == 0 ? FAR + rnd(SEG_BYTES) : rnd(2) == 0 ? rnd(SEG_BYTES) : 0;
+		len = rnd(3) == 0 ? UINT64_MAX : rnd(SEG_BYTES);
+		err = pool_free_range(tx, o, off, len);
+		ASSERT(err == 0);
+		model_free(b, off, len);
+		return;
+	case 3:
+		if (has_blocks(b)) {
+			break;
+		}
+		pattern(b->inl, 1 + (uint32_t)rnd(OBJECT_INLINE_MAX - 1), rnd(UINT32_MAX));
+		if (pool_obj_inline_set(tx, o, b->inl, OBJECT_INLINE_MAX) == 0) {
+			b->inline_len = OBJECT_INLINE_MAX;
+			return;
+		}
+		memset(b->inl, 0, sizeof(b->inl));
+		break;
+	}
+	do_write(tx, o, b);
+}
+
+static void
+change_policy(struct pool_ds *ds)
+{
+	struct pool_ds_policy policy = {.compress = rnd(2) == 0 ? BP_COMPRESS_LZ4 : BP_COMPRESS_OFF,
+	    .zstd_level = 1,
+	    .cksum = rnd(2) == 0 ? BP_CKSUM_XXH3 : BP_CKSUM_BLAKE2B,
+	    .record_bytes = 16384u << rnd(4)};
+
+	pool_ds_set_policy(ds, &policy);
+}
+
+/* One transaction on one object of one dataset. */
+static void
+step_object(struct head *h)
+{
+	static const uint32_t sizes[] = {4096, 16384, 131072};
+	struct pool_need need = {.dirty_bytes = 256 * 1024, .frees = true};
+	uint32_t k = (uint32_t)rnd(OBJS);
+	struct ostate *s = &h->now[k];
+	struct bytes *b = &h->b[k];
+	struct pool_ds *ds = head_open(h);
+	struct pool_obj *o = NULL;
+	struct pool_tx *tx;
+	int err = pool_tx_begin(ds, &need, &tx);
+
+	ASSERT(err == 0 || err == -ENOSPC);
+	if (err != 0) {
+		pool_ds_close(ds);
+		return;
+	}
+	if (s->number == 0) {
+		err = pool_obj_create(tx, ds, OBJ_FILE, sizes[rnd(3)], 0, 0, &o);
+		ASSERT(err == 0);
+		s->number = pool_obj_number(o);
+		s->generation = pool_obj_generation(o);
+		memset(b, 0, sizeof(*b));
+		do_write(tx, o, b);
+	} else {
+		err = pool_obj_hold(ds, s->number, s->generation, &o);
+		if (err != 0) {
+			fprintf(stderr, "life %llu %s object %u number %llu: %s\n",
+			    (unsigned long long)life, h->path, k, (unsigned long long)s->number,
+			    err_str(err));
+		}
+		ASSERT(err == 0);
+		if (rnd(15) == 0) {
+			pool_obj_destroy(tx, o);
+			s->number = 0;
+		} else {
+			do_change(tx, o, b);
+		}
+	}
+	s->hash = bytes_hash(b);
+	pool_obj_release(o);
+	history_push(h, pool_tx_txg(tx));
+	pool_tx_end(tx);
+	if (rnd(30) == 0) {
+		change_policy(ds);
+	}
+	pool_ds_close(ds);
+	ops++;
 }
 
 #endif
