@@ -389,5 +389,12 @@ txgs_stop(struct pool *p)
 {
 	atomic_store(&p->txgs->stop, true);
 	fiber_nudge(p->txgs);
-	wg_wait(&p->txgs->running);
+	while (wg_wait_until(&p->txgs->running, rt_now_ns() + LOOK_AGAIN_NS) != 0) {
+		if (atomic_load(&p->suspended)) {
+			/* nobody brings drives back to a pool that is being closed: the log has
+			 * what was acknowledged */
+			atomic_store(&p->closing, true);
+			fiber_nudge(p->txgs);
+		}
+	}
 }

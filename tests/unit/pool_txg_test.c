@@ -1,5 +1,6 @@
 /*
- * pool_txg_test.c - what a txg is charged with, and when it is full.
+ * pool_txg_test.c - what a txg is charged with, when it is full, and its last one in a pool whose
+ * drives are gone.
  */
 #include "pool/object.h"
 #include "pool/txg.h"
@@ -60,6 +61,26 @@ dirty_of(const struct pool_tx *tx)
 	return atomic_load(&pool->txgs->dirty_bytes[TXG_SLOT(pool_tx_txg(tx))]);
 }
 
+/* A file with one step of data, not committed yet. */
+static struct pool_obj *
+file_make(void)
+{
+	struct pool_need need = {.dirty_bytes = 2 * MIB};
+	static uint8_t data[STEP] = {1};
+	struct iovec iov = {data, sizeof(data)};
+	struct pool_obj *obj;
+	struct pool_tx *tx;
+	int err = pool_tx_begin(ds, &need, &tx);
+
+	ASSERT(err == 0);
+	err = pool_obj_create(tx, ds, OBJ_FILE, BLOCK, 0, 0, &obj);
+	ASSERT(err == 0);
+	err = pool_write(tx, obj, 0, &iov, 1);
+	ASSERT(err == 0);
+	pool_tx_end(tx);
+	return obj;
+}
+
 /* However small the steps in which a block is written, it is charged with its size. */
 static void
 charge(void)
@@ -90,7 +111,7 @@ charge(void)
 }
 
 static void
-run_charge(void *arg UNUSED)
+pool_make(void)
 {
 	struct pool_set_spec set = {RAIDZ_KIND_PARITY, 1, 4, rig.drives};
 	struct pool_create_spec spec = {
@@ -103,6 +124,14 @@ run_charge(void *arg UNUSED)
 	ASSERT(err == 0);
 	err = pool_ds_open(pool, "tank", &ds);
 	ASSERT(err == 0);
+}
+
+static void
+run_charge(void *arg UNUSED)
+{
+	int err;
+
+	pool_make();
 	charge();
 	pool_ds_close(ds);
 	err = pool_export(pool);
@@ -111,19 +140,63 @@ run_charge(void *arg UNUSED)
 }
 
 static void
-test_charge(void)
+on_rig(fiber_fn *run)
 {
 	struct rt_options opt = unit_rt(true, 2, unit_seed(1));
 
 	opt.arena_bytes = 64 * MIB;
 	rig_make(&rig, 4, DRIVE_BYTES);
-	CU_ASSERT_EQUAL(rt_run(&opt, run_charge, NULL), 0);
+	CU_ASSERT_EQUAL(rt_run(&opt, run, NULL), 0);
 	rig_unmake(&rig);
+}
+
+static void
+test_charge(void)
+{
+	on_rig(run_charge);
+}
+
+/* ---- closed ---- */
+
+static int export_err;
+
+static void
+export_fiber(void *wg)
+{
+	export_err = pool_export(pool);
+	wg_done(wg);
+}
+
+/* The drives go while a pool is closed: nobody will bring them back to it. */
+static void
+run_close(void *arg UNUSED)
+{
+	static struct waitgroup wg;
+
+	pool_make();
+	pool_obj_release(file_make());
+	pool_ds_close(ds);
+	for (uint32_t i = 0; i < rig.count; i++) {
+		kb_sim_vanish(rig.media[i]);
+	}
+	wg_init(&wg);
+	wg_add(&wg, 1);
+	fiber_spawn_wait(0, FIBER_ADMIN, "export", export_fiber, &wg);
+	ASSERT(wg_wait_until(&wg, rt_now_ns() + 30 * NSEC_PER_SEC) == 0);
+	CU_ASSERT_EQUAL(export_err, -ERR_SUSPENDED);
+	memset(rig.drives, 0, sizeof(rig.drives));
+}
+
+static void
+test_close(void)
+{
+	on_rig(run_close);
 }
 
 static const struct unit_test tests[] = {
     {"when a txg is full", test_full},
     {"a block is charged with its size", test_charge},
+    {"closing gives up on drives that went", test_close},
 };
 
 int
