@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """fill.py NFS_PORT MOUNT_PORT EXPORT small|large|empty fill|remove|check COUNT: fills a share until it says NFS3ERR_NOSPC.
 
-small: files of 4 KiB, written FILE_SYNC; large: one file; empty: files without data, names of 200 bytes, at most EMPTY_MAX.
+small: files of 16 KiB, written FILE_SYNC; large: one file; empty: files without data, names of 200 bytes, at most EMPTY_MAX.
 Data is incompressible and tells which file and place it belongs to. check: all that was acknowledged is there.
 """
 import hashlib
@@ -11,7 +11,8 @@ import sys
 from nfsrpc import NFS, Client, call, handle, listing, lookup, mount, opaque
 
 NOSPC = 28
-EMPTY_MAX = 20000
+EMPTY_MAX = 8000
+SMALL = 16384
 AHEAD = 64
 LARGE_IO = 1 << 18
 
@@ -63,7 +64,7 @@ def fill_files(c, root, kind):
         full = len(done) < AHEAD
         good = done
         if kind == "small":
-            results = statuses(c, [write(fh, 0, filler(name_of(kind, i), 4096)) for i, fh in done])
+            results = statuses(c, [write(fh, 0, filler(name_of(kind, i), SMALL)) for i, fh in done])
             good = [d for d, r in zip(done, results) if expect(r, "WRITE")]
             full = full or len(good) < len(done)
             gone = [d for d in done if d not in good]
@@ -100,8 +101,8 @@ def check(c, root, kind, count):
             sys.exit("file %d is gone" % i)
         if kind == "small" and i % 17 == 0 and i in have:
             fh = lookup(c, root, name_of(kind, i).decode())
-            r = statuses(c, [(6, opaque(fh) + struct.pack(">QI", 0, 4096))])[0]
-            if code(r) != 0 or r[-4096:] != filler(name_of(kind, i), 4096):
+            r = statuses(c, [(6, opaque(fh) + struct.pack(">QI", 0, SMALL))])[0]
+            if code(r) != 0 or r[-SMALL:] != filler(name_of(kind, i), SMALL):
                 sys.exit("file %d is wrong" % i)
     if len(have) < count:
         sys.exit("%d files, %d were made" % (len(have), count))
