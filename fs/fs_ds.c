@@ -385,10 +385,10 @@ fs_ds_create(struct fs_pool *fp, const char *path, const char *const *props, uin
 		err = ds_fill(fp, pds, set, prop_count);
 		pool_ds_close(pds);
 		if (err != 0) {
-			/* each value was checked before */
+			/* of the properties, parsed already, only limits are refused so */
 			(void)snprintf(why, why_len, "%s: %s", path,
-			    err == -EINVAL ? "a reservation can't be larger than the quota"
-					   : err_str(err));
+			    err == -EINVAL || err == -ERR_FEATURE ? prop_limit_refusal(err)
+								  : err_str(err));
 			int undo = pool_ds_destroy(fp->pool, path);
 			log_error("fs-dataset-create-failed path=%s error=%s undo=%s", path,
 			    err_str(err), undo == 0 ? "ok" : err_str(undo));

@@ -91,6 +91,7 @@ struct prop_def {
 };
 const struct prop_def *prop_find(const char *name);
 const struct prop_def *prop_at(uint32_t index);
+const char *prop_limit_refusal(int err);
 /* One of the limits, which aren't inherited and which the pool keeps; NULL: name is none of them. */
 uint64_t *prop_limit(const char *name, struct pool_limits *l);
 /* Effective value of a settable property: local, inherited or default. */

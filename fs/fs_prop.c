@@ -330,18 +330,24 @@ prop_set_local(struct pool_ds *pds, const char *name, const char *value)
 	return pool_ds_set_limits(pds, &l);
 }
 
+const char *
+prop_limit_refusal(int err)
+{
+	return err == -ENOSPC        ? "there isn't so much left to reserve"
+	       : err == -EINVAL      ? "a reservation can't be larger than the quota"
+	       : err == -ERR_FEATURE ? "the pool was made without limits; 'pool upgrade' adds them"
+				     : err_str(err);
+}
+
 static void
 set_refused(const char *path, const char *name, int err, char *why, size_t why_len)
 {
 	struct pool_limits none;
 	bool limit = prop_limit(name, &none) != NULL;
 	(void)snprintf(why, why_len, "%s: %s", path,
-	    err == -ENOENT            ? "no such file system"
-	    : limit && err == -ENOSPC ? "there isn't so much left to reserve"
-	    : limit && err == -EINVAL ? "a reservation can't be larger than the quota"
-	    : limit && err == -ERR_FEATURE
-		? "the pool was made without limits; 'pool upgrade' adds them"
-		: err_str(err));
+	    err == -ENOENT ? "no such file system"
+	    : limit        ? prop_limit_refusal(err)
+			   : err_str(err));
 }
 
 int
