@@ -14,6 +14,7 @@
 
 #define PROP_FROM "trash:from"
 #define PROP_TIME "trash:time"
+#define PROP_RESERVED "trash:reserved"
 #define LOW_SPACE_PART 16u
 
 static int64_t
@@ -157,6 +158,48 @@ mark(struct adm_pool *ap, const char *path)
 	return err;
 }
 
+/* What may be purged for space keeps none for itself: reservations are remembered until it is had
+ * back. */
+static int
+reservation_drop(void *arg, struct pool_ds *ds)
+{
+	struct pool_limits l;
+	char text[48];
+	(void)arg;
+	pool_ds_get_limits(ds, &l);
+	if ((l.reservation | l.refreservation) == 0) {
+		return 0;
+	}
+	(void)snprintf(text, sizeof(text), "%llu %llu", (unsigned long long)l.reservation,
+	    (unsigned long long)l.refreservation);
+	int err = pool_ds_prop_set(ds, PROP_RESERVED, text);
+	l.reservation = l.refreservation = 0;
+	return err != 0 ? err : pool_ds_set_limits(ds, &l);
+}
+
+static int
+reservation_back(void *arg, struct pool_ds *ds)
+{
+	struct pool_limits l;
+	char text[48], *end;
+	(void)arg;
+	if (pool_ds_prop_get(ds, PROP_RESERVED, text, sizeof(text)) != 0) {
+		return 0;
+	}
+	pool_ds_get_limits(ds, &l);
+	l.reservation = strtoull(text, &end, 10);
+	l.refreservation = strtoull(end, NULL, 10);
+	int err = pool_ds_set_limits(ds, &l);
+	if (err == 0) {
+		err = pool_ds_prop_set(ds, PROP_RESERVED, NULL);
+	}
+	if (err != 0) {
+		log_warn("reservation-not-restored ds=%016llx error=%s",
+		    (unsigned long long)pool_ds_guid(ds), err_str(err));
+	}
+	return 0;
+}
+
 static int
 put_away(struct adm_pool *ap, const char *path)
 {
@@ -168,6 +211,9 @@ put_away(struct adm_pool *ap, const char *path)
 		return err;
 	}
 	err = mark(ap, path);
+	if (err == 0) {
+		err = pool_ds_each(ap->pool, path, true, reservation_drop, NULL);
+	}
 	for (unsigned i = 0; err == 0 && i < 1000; i++) {
 		(void)snprintf(
 		    to, sizeof(to), "%s/%lld-%u-%.100s", dir, (long long)now_s(), i, last);
@@ -300,6 +346,7 @@ trash_cmd_undestroy(struct adm *a, json_t *args, json_t **out, struct adm_error 
 			    : err == -EINVAL ? "not a valid name"
 					     : err_str(err));
 		} else {
+			err = pool_ds_each(ap->pool, to, true, reservation_back, NULL);
 			*out = json_pack("{s:s}", "name", to);
 		}
 	}
