@@ -89,6 +89,9 @@ pool_drive_return(struct pool *p, struct kb_drive *d)
 			/* one that was never declared out has no dirty range: nothing was accepted
 			 * without it */
 			vdev_drive_back(&p->v, m, p->v.committed_txg + 1);
+			if (DELIBERATE_BUG("pool-return-clean")) {
+				vdev_drive_clean(&p->v, m);
+			}
 			atomic_store(&p->drive_returned, true);
 			atomic_store(&p->verify_txg, true);
 			atomic_store(&p->config_dirty, true);

@@ -63,6 +63,9 @@ take_back(struct pool *p, struct vdev_drive *m)
 		return -ENODEV;
 	}
 	vdev_drive_back(&p->v, m, p->v.committed_txg + 1);
+	if (DELIBERATE_BUG("pool-online-clean")) {
+		vdev_drive_clean(&p->v, m);
+	}
 	atomic_store(&p->drive_returned, true);
 	atomic_store(&p->verify_txg, true);
 	events_add(p->v.events, POOL_EVENT_INFO, "drive.online", "%s was taken back", m->path);

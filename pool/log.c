@@ -107,7 +107,8 @@ log_replay_joined(struct pool_tx *tx)
 static bool
 obj_has_unlogged(const struct pool_obj *o)
 {
-	return o->last.txg != 0 && o->last.seq == 0 && o->last.txg > txg_committed(o->ds->p->txgs);
+	return o->last.txg != 0 && o->last.seq == 0 &&
+	       o->last.txg + TXG_FALLBACK > txg_committed(o->ds->p->txgs);
 }
 
 static int
@@ -365,7 +366,8 @@ pool_commit(struct pool *p, const struct pool_commit *c)
 	uint64_t on_txg = atomic_load(&s->on_txg);
 	int err;
 
-	uint64_t enough = c->seq != 0 ? c->txg + TXG_FALLBACK : c->txg;
+	/* no root that one may fall back to lacks it then */
+	uint64_t enough = c->txg + TXG_FALLBACK;
 
 	if (c->txg == 0 || txg_committed(p->txgs) >= enough) {
 		return 0;
@@ -374,12 +376,14 @@ pool_commit(struct pool *p, const struct pool_commit *c)
 	    !atomic_load(&s->failed)) {
 		err = ilog_commit(ring, c->seq);
 		if (err == 0) {
-			return txg_committed(p->txgs) + 1 >= on_txg ? 0
-								    : txg_wait(p->txgs, on_txg - 1);
+			/* what was done in txgs before on_txg has no record */
+			uint64_t base = on_txg - 1 + TXG_FALLBACK;
+
+			return txg_committed(p->txgs) >= base ? 0 : txg_wait(p->txgs, base);
 		}
 		log_note_failed(p);
 	}
-	return txg_wait(p->txgs, c->txg);
+	return txg_wait(p->txgs, DELIBERATE_BUG("pool-commit-one-txg") ? c->txg : enough);
 }
 
 int

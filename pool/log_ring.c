@@ -298,7 +298,13 @@ log_fill_uber(struct pool *p, uint64_t txg, uint32_t flags, struct uberblock *ub
 	if (ring != NULL) {
 		ilog_tail(ring, txg, &tail);
 	}
-	ub->log_guid = s->guid;
+	/* a root from before the ring was in use must not be brought up to date by it: there is a
+	 * gap */
+	if (txg + 1 >= atomic_load(&s->on_txg) || DELIBERATE_BUG("pool-log-gap-replayed")) {
+		ub->log_guid = s->guid;
+	} else {
+		ub->log_guid = (struct guid){{0}};
+	}
 	ub->log_epoch = le64_of(s->epoch);
 	ub->log_batch = le64_of(tail.batch_seq);
 	ub->log_off = le64_of(tail.off_bytes);

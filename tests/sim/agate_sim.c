@@ -1,7 +1,7 @@
 /*
  * agate_sim.c - runs the simulation of the whole appliance: agate-sim --seed N, --seeds A..B,
  * --count N [--seed FIRST], --bug NAME[,NAME], --expect-bug, --faults (ill drives
- * as well), --twice, --verbose, --crashes N.
+ * as well), --operator (somebody works on the drives), --twice, --verbose, --crashes N.
  *
  * Exit status: 0 nothing lost, nothing wrong (with --expect-bug: something was); 1 otherwise; 2
  * usage.
@@ -16,7 +16,7 @@
 struct options {
 	uint64_t first, count, crashes;
 	const char *bug;
-	bool verbose, twice, expect_bug, faults;
+	bool verbose, twice, expect_bug, faults, operator;
 };
 
 struct totals {
@@ -28,9 +28,9 @@ struct totals {
 static void
 usage(void)
 {
-	fprintf(stderr,
-	    "usage: agate-sim [--seed N | --seeds A..B] [--count N] [--crashes N]\n"
-	    "                 [--bug NAME] [--expect-bug] [--faults] [--twice] [--verbose]\n");
+	fprintf(stderr, "usage: agate-sim [--seed N | --seeds A..B] [--count N] [--crashes N]\n"
+			"                 [--bug NAME] [--expect-bug] [--faults | --operator] "
+			"[--twice] [--verbose]\n");
 	exit(2);
 }
 
@@ -54,8 +54,8 @@ parse(int argc, char **argv)
 	    {"seeds", required_argument, NULL, 'r'}, {"count", required_argument, NULL, 'c'},
 	    {"crashes", required_argument, NULL, 'n'}, {"bug", required_argument, NULL, 'b'},
 	    {"expect-bug", no_argument, NULL, 'e'}, {"faults", no_argument, NULL, 'f'},
-	    {"twice", no_argument, NULL, 't'}, {"verbose", no_argument, NULL, 'v'},
-	    {NULL, 0, NULL, 0}};
+	    {"operator", no_argument, NULL, 'o'}, {"twice", no_argument, NULL, 't'},
+	    {"verbose", no_argument, NULL, 'v'}, {NULL, 0, NULL, 0}};
 	struct options o = {.first = 1, .count = 1};
 	int c;
 	while ((c = getopt_long(argc, argv, "v", longs, NULL)) != -1) {
@@ -78,6 +78,9 @@ parse(int argc, char **argv)
 			break;
 		case 'f':
 			o.faults = true;
+			break;
+		case 'o':
+			o.operator= true;
 			break;
 		case 't':
 			o.twice = true;
@@ -120,6 +123,7 @@ run_one(const struct options *o, uint64_t seed, struct totals *t)
 	}
 	s->verbose = o->verbose;
 	s->faults = o->faults;
+	s->operator= o->operator;
 	sim_run_seed(s, seed);
 	uint64_t trace = s->trace;
 	add_stats(&t->stats, &s->stats);
@@ -157,13 +161,18 @@ print_totals(const struct options *o, const struct totals *t, double seconds)
 		printf("drives fell ill %llu times; blocks repaired by checks %llu\n",
 		    (unsigned long long)s->faulty_drives, (unsigned long long)s->repaired);
 	}
+	if (o->operator) {
+		printf("the operator did %llu things\n", (unsigned long long)s->operations);
+	}
 	printf("LOST %llu WRONG %llu  (%.1f s, %.0f seeds/min)\n", (unsigned long long)t->lost,
 	    (unsigned long long)t->wrong, seconds,
 	    seconds > 0 ? 60.0 * (double)s->runs / seconds : 0.0);
 	if (t->failed_seeds > 0) {
 		printf("first failed: agate-sim%s --seed %llu  (%s)\n",
-		    o->faults ? " --faults" : "", (unsigned long long)t->first_failed,
-		    t->first_problem);
+		    o->faults    ? " --faults"
+		    : o->operator? " --operator"
+				 : "",
+		    (unsigned long long)t->first_failed, t->first_problem);
 	}
 }
 

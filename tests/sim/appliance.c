@@ -73,11 +73,12 @@ static void
 build_machine(struct sim *s)
 {
 	struct sim_machine *mc = &s->machine;
-	mc->media_count = mc->sets * mc->width + mc->logs;
+	mc->media_count = mc->sets * mc->width + mc->logs + mc->extra;
 	for (uint32_t i = 0; i < mc->media_count; i++) {
-		char name[32];
-		bool log = i >= mc->sets * mc->width;
-		snprintf(name, sizeof(name), "%s%u", log ? "log" : "d", i);
+		char *name = mc->name[i];
+		bool log = i >= mc->sets * mc->width && i < mc->media_count - mc->extra;
+		snprintf(name, sizeof(mc->name[i]), "%s%u", log ? "log" : "d", i);
+		mc->small[i] = log;
 		mc->media[i] = kb_sim_medium_create(name, log ? 32 * MIB : mc->drive_bytes);
 		ASSERT(mc->media[i] != NULL);
 		kb_sim_set_plp(mc->media[i], m_chance(&s->rng, 15));
@@ -188,6 +189,9 @@ sim_run_seed(struct sim *s, uint64_t seed)
 	s->stats.runs++;
 	model_init(&s->m);
 	draw_machine(s);
+	if (s->operator) {
+		sim_operator_draw(s);
+	}
 	build_machine(s);
 	if (s->faults) {
 		sim_faults_draw(s);

@@ -2,8 +2,8 @@
 # Each deliberate bug of this list is noticed by the simulation within so many seeds; without one nothing is.
 # An assertion that stops the program counts as noticed.
 bad=0
-try() { # name seeds
-	./tests/sim/agate-sim --bug "$1" --expect-bug --count "$2" >tests/sim/bugs.out 2>&1
+try() { # name seeds [option [first]]
+	./tests/sim/agate-sim $3 --seed "${4:-1}" --bug "$1" --expect-bug --count "$2" >tests/sim/bugs.out 2>&1
 	case $? in
 	77) exit 77 ;;
 	0 | 134) echo "noticed: $1" ;;
@@ -30,4 +30,9 @@ try pool-free-unrecorded 20
 try pool-log-defer-drops 40
 try pool-skip-flush 20
 try pool-uber-before-flush 20
+try pool-add-forgotten 60 --operator
+try pool-commit-one-txg 60 --operator 22
+try pool-online-clean 60 --operator
+try pool-resilver-skips 60 --operator
+try pool-return-clean 60 --operator
 exit $bad

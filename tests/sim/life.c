@@ -71,14 +71,29 @@ create_pool(struct sim *s, struct kb_drive **drives)
 	if (err != 0) {
 		sim_wrong(s, "pool_create: %s: %s", err_str(err), why);
 	}
+	for (uint32_t i = 0; i < mc->extra; i++) {
+		kb_close(drives[mc->media_count - 1 - i]);
+	}
 	return err;
+}
+
+/* What the pool didn't take is somebody else's business: an operator's. */
+static void
+close_unused(struct kb_drive **there, const bool *used, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (!used[i]) {
+			kb_close(there[i]);
+		}
+	}
 }
 
 static int
 import_pool(struct sim *s, struct kb_drive **drives)
 {
+	bool used[SIM_MEDIA_MAX];
 	struct pool_label_info label;
-	struct pool_import_result res = {0};
+	struct pool_import_result res = {.drive_used = used};
 	struct kb_drive *there[SIM_MEDIA_MAX];
 	uint32_t count = 0, missing = 0;
 	int err = -ENOENT;
@@ -88,7 +103,9 @@ import_pool(struct sim *s, struct kb_drive **drives)
 			continue;
 		}
 		there[count++] = drives[i];
-		err = err != 0 ? pool_label_probe(drives[i], &label) : 0;
+		err = err != 0 || label.role != DRIVE_ROLE_DATA
+			  ? pool_label_probe(drives[i], &label)
+			  : 0;
 	}
 	if (err != 0) {
 		sim_wrong(s, "no drive has a label: %s", err_str(err));
@@ -106,6 +123,7 @@ import_pool(struct sim *s, struct kb_drive **drives)
 		    s, "pool_import (rewind %u): %s: %s", s->plan.rewind, err_str(err), res.why);
 		return err;
 	}
+	close_unused(there, used, count);
 	if (res.missing_drives > missing) {
 		sim_wrong(s, "import misses %u drives: %s", res.missing_drives, res.why);
 	}
@@ -298,6 +316,7 @@ serve(struct sim *s)
 		if (s->faults) {
 			sim_faults_arm(s);
 		}
+		sim_operator_start(s);
 		if (s->plan.end == SIM_END_EXPORT) {
 			fiber_sleep(s->plan.end_ns);
 		} else {
@@ -311,6 +330,9 @@ serve(struct sim *s)
 		}
 		s->stopping = true;
 		wg_wait(&s->fibers);
+	}
+	if (!sim_bad(s) && s->plan.last) {
+		sim_operator_heal(s);
 	}
 	if (!sim_bad(s)) {
 		check_before_export(s);

@@ -37,6 +37,9 @@ struct sim_machine {
 	unsigned buggify;
 	uint64_t latency_ns; /* of an I/O, at most */
 	bool victim[SIM_MEDIA_MAX], gone[SIM_MEDIA_MAX];
+	uint32_t extra; /* media behind the logs, for an operator; 0: there is none */
+	char name[SIM_MEDIA_MAX][16];
+	bool small[SIM_MEDIA_MAX]; /* too small for data */
 	bool created, fill, filled;
 };
 
@@ -54,12 +57,12 @@ struct sim_plan {
 struct sim_stats {
 	uint64_t runs, lives, crashes, crashes_early, exports, rewinds, calls, resent, resent_same,
 	    resent_other, inflight, inflight_done, unstable_lost, verified_nodes, faulty_drives,
-	    repaired;
+	    repaired, operations;
 };
 
 struct sim {
 	uint64_t seed;
-	bool verbose, faults;
+	bool verbose, faults, operator;
 	struct model m;
 	struct m_rand rng;
 	struct sim_machine machine;
@@ -110,6 +113,11 @@ void sim_faults_draw(struct sim *s); /* who may fall ill in this run */
 void sim_faults_begin(
     struct sim *s); /* at power on: all are well; some that were pulled out are back */
 void sim_faults_arm(struct sim *s) MAY_PARK; /* under load: who falls ill now */
+
+/* ---- operator.c ---- */
+void sim_operator_draw(struct sim *s);           /* makes room for one */
+void sim_operator_start(struct sim *s) MAY_PARK; /* somebody works on the machine from now on */
+void sim_operator_heal(struct sim *s) MAY_PARK;  /* in the end everything must be whole */
 
 /* ---- fill.c ---- */
 #define SIM_FILLER ".filler" /* a name the model doesn't know */
