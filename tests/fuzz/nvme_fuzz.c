@@ -27,6 +27,7 @@ struct fuzz {
 	const uint8_t *data;
 	size_t size, at;
 	unsigned opened;
+	bool lied; /* of what it has done */
 };
 
 static void
@@ -51,10 +52,10 @@ fuzz_change(void *arg, enum nvme_model_what what, void *bytes, size_t len)
 	uint8_t *p = bytes;
 	uint8_t how = next_byte(f);
 
-	(void)what;
 	if (how < 192) {
 		return;
 	}
+	f->lied = f->lied || what == MODEL_COMPLETION || what == MODEL_RAW;
 	for (unsigned n = (how - 191u) / 8 + 1; n > 0; n--) {
 		size_t place = next_byte(f);
 		place |= (size_t)next_byte(f) << 8;
@@ -151,7 +152,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	nvme_model_set_faults(f.model, &faults);
 	require(rt_run(&rt, fuzz_life, &f) == 0, "the life ended badly");
 	nvme_model_get_counters(f.model, &c);
-	require(c.iommu_faults == 0, "an address outside what is mapped");
+	/* who says that a command is done, and then does it, finds the next one's list: the IOMMU stops that */
+	require(c.iommu_faults == 0 || f.lied, "an address outside what is mapped");
 	require(c.memory_maps == 0, "memory was not given back");
 	nvme_model_destroy(f.model);
 	return 0;
