@@ -16,9 +16,9 @@
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #define DIV_UP(n, d) (((n) + (d)-1) / (d))
-/* align: a power of two of the same type as n */
-#define ALIGN_UP(n, align) (((n) + (align)-1) & ~((align)-1))
-#define ALIGN_DOWN(n, align) ((n) & ~((align)-1))
+/* No masks: of a narrower type than n they would cut off its upper half. */
+#define ALIGN_UP(n, align) (((n) + (align)-1) / (align) * (align))
+#define ALIGN_DOWN(n, align) ((n) / (align) * (align))
 
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)

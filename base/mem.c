@@ -18,6 +18,10 @@
 #include "base/list.h"
 #include "base/mem_int.h"
 
+/* The alignment's type must not narrow the result. */
+STATIC_ASSERT(ALIGN_DOWN(((uint64_t)5 << 32) + 1, 4096u) == (uint64_t)5 << 32);
+STATIC_ASSERT(ALIGN_UP(((uint64_t)5 << 32) - 1, 4096u) == (uint64_t)5 << 32);
+
 #define MEM_MAGIC_LIVE 0x6d656d21u
 #define MEM_MAGIC_FREE 0xdeadfeedu
 #define MEM_IN_LIFE 1u
