@@ -157,6 +157,9 @@ print_totals(const struct options *o, const struct totals *t, double seconds)
 	    (unsigned long long)s->resent_same, (unsigned long long)s->resent_other,
 	    (unsigned long long)s->inflight, (unsigned long long)s->inflight_done,
 	    (unsigned long long)s->unstable_lost);
+	printf("snapshots taken %llu, read again after an import %llu, gone back to %llu\n",
+	    (unsigned long long)s->snapshots, (unsigned long long)s->snapshots_read,
+	    (unsigned long long)s->rollbacks);
 	if (o->faults) {
 		printf("drives fell ill %llu times; blocks repaired by checks %llu\n",
 		    (unsigned long long)s->faulty_drives, (unsigned long long)s->repaired);

@@ -270,9 +270,16 @@ check_after_import(struct sim *s)
 	struct nfsc c;
 	sim_client_init(s, &c, SIM_CLIENTS_MAX);
 	s->quiet = true;
+	sim_snaps_imported(s);
 	sim_resolve(s, &c);
 	if (!sim_bad(s)) {
 		sim_verify(s, &c);
+	}
+	if (!sim_bad(s)) {
+		sim_snaps_quiet(s, &c);
+		if (!sim_bad(s)) {
+			sim_verify(s, &c);
+		}
 	}
 	if (!sim_bad(s) && sim_resend(s) && !sim_bad(s)) {
 		sim_verify(s, &c);
@@ -313,6 +320,7 @@ serve(struct sim *s)
 			s->machine.filled = true;
 		}
 		sim_load_start(s);
+		sim_snaps_start(s);
 		if (s->faults) {
 			sim_faults_arm(s);
 		}

@@ -237,6 +237,13 @@ ops_free(struct model *m, struct list *ops)
 }
 
 void
+model_forget_replies(struct model *m)
+{
+	ops_free(m, &m->done);
+	m->done_count = 0;
+}
+
+void
 model_fini(struct model *m)
 {
 	ops_free(m, &m->inflight);

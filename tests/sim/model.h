@@ -137,6 +137,8 @@ void model_change(struct model *m, struct m_node *n, const struct m_change *c, b
 void model_settle(struct m_node *n);
 /* After a crash: n is known to be what it was after the first kept changes. */
 void model_fall_back(struct m_node *n, uint32_t kept);
+/* Nobody asks for these replies again. */
+void model_forget_replies(struct model *m);
 
 /* ---- calls in flight ---- */
 struct m_op *model_op_new(struct model *m, enum nfsc_proc proc, uint32_t client);

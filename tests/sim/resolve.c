@@ -228,12 +228,13 @@ sim_resend(struct sim *s)
 	list_for_each_safe(it, next, &s->m.inflight)
 	{
 		struct m_op *op = list_entry(it, struct m_op, link);
-		if (!sim_bad(s) && may_resend(op) && op->expect == NFS3_OK &&
+		if (!sim_bad(s) && !s->went_back && may_resend(op) && op->expect == NFS3_OK &&
 		    m_chance(&s->rng, RESEND_INFLIGHT_PERCENT)) {
 			resend_inflight(s, op, op->happened);
 		}
 		model_op_end(&s->m, op, false);
 	}
+	s->went_back = false;
 	list_for_each(it, &s->m.done)
 	{
 		const struct m_op *op = list_entry(it, struct m_op, link);

@@ -16,6 +16,7 @@
 #define SIM_MEDIA_MAX 24u
 #define SIM_CLIENTS_MAX 8u
 #define SIM_LIVES_MAX 8u
+#define SIM_SNAPS_MAX 5u
 
 /* How a life ends. */
 enum sim_end {
@@ -43,6 +44,13 @@ struct sim_machine {
 	bool created, fill, filled;
 };
 
+/* A snapshot that was taken, or perhaps was. */
+struct sim_snap {
+	char name[16];
+	bool sure;     /* acknowledged, and nobody was destroying it */
+	uint64_t hash; /* of all of it; 0: not known yet */
+};
+
 /* One life: drawn when it begins. */
 struct sim_plan {
 	enum sim_end end;
@@ -57,7 +65,7 @@ struct sim_plan {
 struct sim_stats {
 	uint64_t runs, lives, crashes, crashes_early, exports, rewinds, calls, resent, resent_same,
 	    resent_other, inflight, inflight_done, unstable_lost, verified_nodes, faulty_drives,
-	    repaired, operations;
+	    repaired, operations, snapshots, snapshots_read, rollbacks;
 };
 
 struct sim {
@@ -88,6 +96,10 @@ struct sim {
 	struct mutex connecting; /* the simulated network has one client address at a time */
 	struct waitgroup fibers;
 	struct rt_timer timer;
+	struct sim_snap snaps[SIM_SNAPS_MAX];
+	uint32_t snap_count, snap_next;
+	bool went_back; /* since calls were last sent again: replies of the past are forgotten */
+	char spoiled[16]; /* the snapshot to go back to before anything is compared */
 	uint32_t names_per_dir, nodes_max, file_bytes_max;
 };
 
@@ -122,6 +134,11 @@ void sim_operator_heal(struct sim *s) MAY_PARK;  /* in the end everything must b
 /* ---- fill.c ---- */
 #define SIM_FILLER ".filler" /* a name the model doesn't know */
 void sim_fill(struct sim *s) MAY_PARK;
+
+/* ---- snaps.c ---- */
+void sim_snaps_imported(struct sim *s) MAY_PARK;               /* before anything is looked at */
+void sim_snaps_quiet(struct sim *s, struct nfsc *c) MAY_PARK; /* all is as the model says, nobody works */
+void sim_snaps_start(struct sim *s) MAY_PARK;                  /* under load */
 
 /* ---- life.c: everything between power on and power off ---- */
 void sim_life(void *sim) MAY_PARK;
