@@ -116,7 +116,8 @@ walk(void)
 			if (err == 0) {
 				continue;
 			}
-			if (err != -ENOENT && err != -ESTALE) {
+			/* libnfs says EFAULT for any read that failed */
+			if (err != -ENOENT && err != -ESTALE && err != -EFAULT) {
 				die("s%u: %s", number, strerror(-err));
 			}
 			gone++;
