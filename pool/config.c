@@ -49,6 +49,7 @@ drive_encode(const struct vdev_drive *d, struct config_drive *out)
 	    .dirty_to = le64_of(d->dirty_to),
 	    .flags = le32_of((d->ring_stale ? CONFIG_DRIVE_RING_STALE : 0) |
 			     (d->in_pass ? CONFIG_DRIVE_IN_PASS : 0) |
+			     (d->was_spare ? CONFIG_DRIVE_WAS_SPARE : 0) |
 			     (d->until_import ? CONFIG_DRIVE_UNTIL_IMPORT : 0)),
 	};
 	memcpy(out->id, d->id, MIN(strlen(d->id), sizeof(out->id) - 1));
@@ -233,6 +234,7 @@ drive_decode(const struct config_drive *raw, const struct vdevs *v, struct vdev_
 	d->dirty_to = le64_get(raw->dirty_to);
 	d->ring_stale = (le32_get(raw->flags) & CONFIG_DRIVE_RING_STALE) != 0;
 	d->in_pass = (le32_get(raw->flags) & CONFIG_DRIVE_IN_PASS) != 0;
+	d->was_spare = (le32_get(raw->flags) & CONFIG_DRIVE_WAS_SPARE) != 0;
 	d->until_import = (le32_get(raw->flags) & CONFIG_DRIVE_UNTIL_IMPORT) != 0;
 	if (text_decode(raw->id, sizeof(raw->id), d->id, sizeof(d->id)) != 0 ||
 	    text_decode(raw->path, sizeof(raw->path), d->path, sizeof(d->path)) != 0) {

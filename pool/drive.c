@@ -46,7 +46,10 @@ let_go(struct pool *p, struct vdev_drive *m)
 	}
 	/* the in-pool ring may have it as a side until its epoch ends: closed with the pool */
 	if (old != NULL) {
-		kb_unclaim(old);
+		/* nobody else may have it while the ring writes to it */
+		if (kb_is_gone(old) || !log_is_side(p, old)) {
+			kb_unclaim(old);
+		}
 		vdev_retire(&p->v, old);
 	}
 }
@@ -192,6 +195,13 @@ static int
 replace_locked(struct pool *p, struct vdev_drive *m, struct kb_drive *d, const struct guid *guid,
     uint64_t region_bytes)
 {
+	struct kb_drive *freed = m->was_spare && m->kb != NULL && !kb_is_gone(m->kb) ? m->kb : NULL;
+	int err;
+
+	if (freed != NULL) {
+		kb_unclaim(freed);
+		m->kb = NULL; /* it stays open: a spare from now on */
+	}
 	let_go(p, m);
 	m->guid = *guid;
 	m->kb = d;
@@ -206,7 +216,14 @@ replace_locked(struct pool *p, struct vdev_drive *m, struct kb_drive *d, const s
 	(void)snprintf(m->path, sizeof(m->path), "%s", kb_path(d));
 	vdev_drive_back(&p->v, m, p->v.committed_txg + 1);
 	atomic_store(&p->verify_txg, true);
-	return log_membership_write(p);
+	m->was_spare = false;
+	err = log_membership_write(p);
+	if (freed != NULL) {
+		/* only now that nobody needs it as a member */
+		spare_give(p, freed);
+		err = log_membership_write(p);
+	}
+	return err;
 }
 
 int

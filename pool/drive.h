@@ -9,4 +9,7 @@ struct vdev_drive *drive_member(struct pool *p, const struct guid *guid);
 /* GPT, and nothing where labels are. */
 int drive_wipe(struct kb_drive *d, const struct guid *guid, uint64_t region_bytes) WARN_UNUSED MAY_PARK;
 
+/* spare.c: a former member waits as a spare. Under config_lock; the pool owns d in any case. */
+void spare_give(struct pool *p, struct kb_drive *d) MAY_PARK;
+
 #endif

@@ -136,6 +136,20 @@ side_lost(void *arg, unsigned side)
 	return err;
 }
 
+bool
+log_is_side(const struct pool *p, const struct kb_drive *kb)
+{
+	const struct log_sides *sides =
+	    p->log != NULL ? __atomic_load_n(&p->log->sides, __ATOMIC_ACQUIRE) : NULL;
+
+	for (uint32_t i = 0; sides != NULL && i < sides->cfg.side_count; i++) {
+		if (sides->cfg.sides[i].drive == kb) {
+			return true;
+		}
+	}
+	return false;
+}
+
 uint32_t
 log_sides_without(struct pool *p, const struct vdev_drive *gone)
 {

@@ -120,6 +120,7 @@ struct config_drive {
 };
 #define CONFIG_DRIVE_RING_STALE 1u /* was out in this epoch of the in-pool ring: no side of its replay */
 #define CONFIG_DRIVE_IN_PASS 2u      /* the resilver that scan_phys tells of fills it */
+#define CONFIG_DRIVE_WAS_SPARE 8u    /* a spare took the place of a failed drive: replaced, it is a spare again */
 #define CONFIG_DRIVE_UNTIL_IMPORT 4u /* OFFLINE until the next import only */
 STATIC_ASSERT(sizeof(struct config_drive) == 0x200);
 STATIC_ASSERT(offsetof(struct config_drive, id) == 0x80);

@@ -58,6 +58,8 @@ int log_membership_write(struct pool *p) WARN_UNUSED MAY_PARK; /* config_lock he
 void log_note_failed(struct pool *p);
 /* May something be appended to this ring, and acknowledged by it? */
 bool log_ring_is_current(const struct pool_log_state *s, const struct ilog *ring);
+/* Does the ring in use write to this drive? config_lock held. */
+bool log_is_side(const struct pool *p, const struct kb_drive *kb);
 /* In-pool ring: sides that an import could still replay if that drive were gone; UINT32_MAX: the ring isn't in the pool. config_lock held. */
 uint32_t log_sides_without(struct pool *p, const struct vdev_drive *gone);
 

@@ -6,8 +6,8 @@
  * the claim, wait, look again. Of several that claim at once the last writer finds its own claim
  * and the others don't. A claim that its pool didn't follow up (a crash) remains that pool's.
  *
- * A spare is freed again by nothing: it stays a member. What it replaced becomes a spare when the
- * administrator says so.
+ * A spare that is used is a member like others, until the administrator puts another drive in its
+ * place: then it waits as a spare again.
  *
  * The look runs on the heartbeat's fiber. spare_mu: one that makes or drops entries of spares at a
  * time.
@@ -70,12 +70,28 @@ claim_write(struct pool *p, const struct vdev_drive *spare, const struct guid *o
 	return err;
 }
 
+/* When it is replaced it is a spare again. */
+static void
+note_was_spare(struct pool *p, const struct kb_drive *kb)
+{
+	mutex_lock(&p->config_lock);
+	for (uint32_t i = 0; i < p->v.drive_count; i++) {
+		if (p->v.drives[i].role == DRIVE_ROLE_DATA && p->v.drives[i].kb == kb) {
+			p->v.drives[i].was_spare = true;
+		}
+	}
+	if (log_membership_write(p) != 0) {
+		atomic_store(&p->config_dirty, true);
+	}
+	mutex_unlock(&p->config_lock);
+}
+
 /* 0: spare took the place of the drive with that guid. */
 static int
 use_spare(struct pool *p, struct vdev_drive *spare, const struct guid *failed)
 {
 	const struct guid nobody = {{0}};
-	struct vdev_drive copy;
+	struct vdev_drive copy, *slot;
 	struct kb_drive *kb;
 	char why[160];
 	int err = claim_write(p, spare, &p->v.pool_guid);
@@ -94,6 +110,7 @@ use_spare(struct pool *p, struct vdev_drive *spare, const struct guid *failed)
 	mutex_unlock(&p->config_lock);
 	err = pool_drive_replace(p, failed, kb, why, sizeof(why));
 	if (err == 0) {
+		note_was_spare(p, kb);
 		events_add(p->v.events, POOL_EVENT_WARNING, "spare.used",
 		    "spare %s takes the place of a drive that has been out for %llu s", copy.path,
 		    (unsigned long long)(SPARE_DELAY_NS / NSEC_PER_SEC));
@@ -102,7 +119,12 @@ use_spare(struct pool *p, struct vdev_drive *spare, const struct guid *failed)
 	log_warn(
 	    "spare.refused pool=%s path=%s error=%s why=%s", p->name, copy.path, err_str(err), why);
 	mutex_lock(&p->config_lock);
-	*spare = copy; /* nobody else makes entries: spare_mu */
+	slot = vdev_entry_new(&p->v); /* others may have taken the old one */
+	if (slot != NULL) {
+		*slot = copy;
+	} else {
+		vdev_retire(&p->v, kb);
+	}
 	mutex_unlock(&p->config_lock);
 	return claim_write(p, &copy, &nobody) != 0 ? -EIO : err;
 }
@@ -155,6 +177,34 @@ spare_look(struct pool *p)
 	mutex_lock(&p->spare_mu);
 	look_locked(p);
 	mutex_unlock(&p->spare_mu);
+}
+
+void
+spare_give(struct pool *p, struct kb_drive *kb)
+{
+	const struct guid nobody = {{0}};
+	struct vdev_drive *slot = vdev_entry_new(&p->v);
+	struct vdev_drive d = {
+	    .kb = kb,
+	    .role = DRIVE_ROLE_SPARE,
+	    .state = DRIVE_STATE_ONLINE,
+	    .region_bytes = kb_pool_bytes(kb_size(kb)),
+	};
+	int err;
+
+	rt_random_bytes(&d.guid, sizeof(d.guid));
+	(void)snprintf(d.id, sizeof(d.id), "%s", kb_id(kb));
+	(void)snprintf(d.path, sizeof(d.path), "%s", kb_path(kb));
+	err = slot == NULL ? -ENOSPC : drive_wipe(kb, &d.guid, d.region_bytes);
+	err = err != 0 ? err : claim_write(p, &d, &nobody);
+	if (err != 0) {
+		log_warn(
+		    "spare.not_given_back pool=%s path=%s error=%s", p->name, d.path, err_str(err));
+		vdev_retire(&p->v, kb);
+		return;
+	}
+	*slot = d;
+	events_add(p->v.events, POOL_EVENT_INFO, "spare.free", "%s waits as a spare again", d.path);
 }
 
 /* ---- by the administrator ---- */

@@ -30,6 +30,7 @@ struct vdev_drive {
 	bool ring_stale;          /* see CONFIG_DRIVE_RING_STALE */
 	bool in_pass;             /* see CONFIG_DRIVE_IN_PASS; scan.c sets it */
 	bool until_import;        /* see CONFIG_DRIVE_UNTIL_IMPORT */
+	bool was_spare;           /* see CONFIG_DRIVE_WAS_SPARE */
 	bool claimed;             /* spare: another pool has it, when last looked at */
 	char id[128], path[256];
 	atomic_ullong read_errors, write_errors, cksum_errors, repaired;
