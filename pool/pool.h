@@ -340,7 +340,8 @@ struct pool_snap_info {
 	uint64_t unique_bytes;           /* what destroying it alone gives back; only when asked for, else 0 */
 	uint32_t holds, clones;
 };
-/* All or none, as of one instant (one txg) between the changes acknowledged before the call and those begun after it; durable on return.
+/* All or none, as of one instant (one txg) between the changes acknowledged before the call and those begun after it. Returns when they can't be
+ * lost any more, by going back two roots either (three txgs).
  * -EEXIST, -ENOENT, -EINVAL; *out_bad: index of the culprit. */
 int pool_snap_create(struct pool *p, const char *const *names, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
 /* Refused for all or for none. -EBUSY: held, or has clones. They vanish for readers at once; durable on return, and the space comes back in

@@ -150,6 +150,8 @@ pool_snap_create(struct pool *p, const char *const *names, uint32_t count, uint3
 	if (err != 0 && out_bad != NULL) {
 		*out_bad = bad;
 	}
+	/* it is in the root committed last, or in one before it */
+	err = err != 0 ? err : ds_wait_safe(p, txg_open(p->txgs) - 1);
 	return err == -EAGAIN ? -ERR_SUSPENDED : err;
 }
 

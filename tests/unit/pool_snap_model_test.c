@@ -613,13 +613,13 @@ revive(void *arg UNUSED, const struct pool_snap_info *i)
 	return 0;
 }
 
-/* Back to an older root: what isn't waited for until two later ones are committed (creating and
- * destroying snapshots, destroying datasets) is as it was then. */
+/* Back to an older root: what isn't waited for until two later ones are committed (destroying
+ * snapshots and datasets) is as it was then. */
 static void
 go_back(uint64_t txg)
 {
 	for (uint32_t i = 0; i < SNAPS; i++) {
-		snaps[i].exists = snaps[i].exists && snaps[i].create_txg <= txg;
+		ASSERT(!snaps[i].exists || snaps[i].create_txg <= txg);
 	}
 	for (uint32_t i = 0; i < HEADS; i++) {
 		struct pool_ds *ds;
