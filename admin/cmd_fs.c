@@ -289,7 +289,7 @@ fs_props_of(struct adm *a, const char *name, json_t *wanted, json_t **out, struc
 static int
 fs_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
-	json_t *names, *name;
+	json_t *names = NULL, *name;
 	size_t i;
 	int err = fs_names(a, args, adm_arg_flag(args, "recursive"), &names, e);
 	if (err != 0) {
