@@ -3,7 +3,7 @@
 
 Rules: calls go down (includes between rooms); private headers stay in their room; a source file includes its own header
 first; sizes of files and functions; no dead code, no doubts left in place, no machine's paths; manual pages that say
-what the programs say.
+what the programs say; tests that can be run.
 """
 import os
 import re
@@ -197,6 +197,12 @@ def check_readmes():
             breach(room, 1, "no README.md")
 
 
+def check_runnable(files):
+    for path in files:
+        if path.endswith(".test") and not os.access(path, os.X_OK):
+            breach(path, 1, "a test that can't be run: chmod +x")
+
+
 def main():
     files = tracked()
     for path in files:
@@ -213,6 +219,7 @@ def main():
     check_synopsis()
     check_usage("admin/agated.8", "admin/agated")
     check_readmes()
+    check_runnable(files)
     for line in breaches:
         print(line)
     print(f"tidy: {len(files)} files, {len(breaches)} breaches")
