@@ -37,6 +37,15 @@ struct adm_ctrl {
 	struct nvme_ctrl *ctrl;
 };
 
+/* A drive with faults on purpose; see inject.c. */
+#define ADM_INJECTS_MAX 64u
+struct adm_inject {
+	struct kb_info info;     /* which drive */
+	struct kb_faults *faults; /* NULL: the entry is free */
+	bool armed;
+	uint64_t since; /* seconds since 1970 */
+};
+
 struct adm_monitor;
 struct adm_watch;
 
@@ -71,6 +80,8 @@ struct adm {
 	bool safe_mode;
 	char host_name[64];
 	uint64_t host_id;
+	struct mutex inject_lock; /* RANK_LEAF; the next */
+	struct adm_inject injects[ADM_INJECTS_MAX];
 	uint64_t nvme_devices; /* at the last vfio_refresh; under lock, as the next three */
 	struct kb_vfio *vfio; /* NULL: not needed so far */
 	struct adm_ctrl ctrls[ADM_CTRLS_MAX];
@@ -107,7 +118,7 @@ struct adm_command {
 };
 extern const struct adm_command adm_pool_commands[], adm_drive_commands[], adm_fs_commands[], adm_snap_commands[],
     adm_sched_commands[],
-    adm_share_commands[], adm_system_commands[], adm_disk_commands[];
+    adm_share_commands[], adm_system_commands[], adm_disk_commands[], adm_inject_commands[];
 
 /* ---- helpers for commands ---- */
 /* A string argument; NULL and an error when it is missing, empty or no string. */
@@ -174,6 +185,7 @@ void monitor_wake(struct adm *a);
 int hotplug_watch(struct adm *a) WARN_UNUSED;
 void hotplug_unwatch(struct adm *a);
 bool hotplug_changed(struct adm *a);
+void hotplug_poke(struct adm *a); /* as if it had */
 /* Looks at all drives of the machine and takes back those that pools in service miss. Under lock, shared, and drives_lock. */
 void hotplug_take(struct adm *a) MAY_PARK;
 /* Does a pool miss a drive that could come back? */
@@ -203,6 +215,17 @@ bool drives_in_service(struct adm *a, const char *id, const char **out_pool);
 /* May this drive become part of a new pool? A spare may wait for several pools. */
 int drives_check_free(struct adm *a, struct kb_drive *d, bool as_spare, bool force,
     struct adm_error *e) MAY_PARK;
+
+/* How well a name fits a drive: 0 not at all, 1 the file's name without its ending, 2 exactly. */
+int drives_match(const struct kb_info *info, const char *name);
+
+/* ---- inject.c: drives that fail on purpose ---- */
+/* A drive that has just been opened gets the faults it is to have. -ENODEV: it is to be gone, and is closed. */
+int inject_open(struct adm *a, struct kb_drive *d) WARN_UNUSED MAY_PARK;
+/* What is being done to the drive, in a few words, in out; false: nothing. */
+bool inject_text(struct adm *a, const char *id, char *out, size_t len);
+void inject_look(struct adm *a) MAY_PARK; /* ends what has had its count or its time; under lock, shared */
+void inject_free(struct adm *a);
 
 /* ---- cmd_fs.c, fs_list.c ---- */
 /* A share of the dataset, or, when below, of one below it: these keep it from being destroyed. */

@@ -46,16 +46,17 @@ drives_scan(struct adm *a, struct drive_list *out)
 int
 drives_open_path(struct adm *a, const char *path, struct kb_drive **out)
 {
-	int fd;
+	int fd, err;
 	if (strncmp(path, "pci:", 4) == 0) {
-		return vfio_open(a, path, out);
+		err = vfio_open(a, path, out);
+	} else {
+		err = parent_open(a, path, &fd);
+		err = err != 0 ? err : kb_open(path, fd, true, out);
 	}
-	int err = parent_open(a, path, &fd);
-	return err != 0 ? err : kb_open(path, fd, true, out);
+	return err != 0 ? err : inject_open(a, *out);
 }
 
-/* How well a name fits a drive: 0 not at all, 1 the file's name without its ending, 2 exactly. */
-static int
+int
 drives_match(const struct kb_info *info, const char *name)
 {
 	const char *base = strrchr(info->path, '/');
@@ -339,7 +340,7 @@ disk_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	for (uint32_t i = 0; i < l.count; i++) {
 		const struct kb_info *info = &l.found[i].info;
 		const char *pool = NULL;
-		char use[160];
+		char use[160], fault[160] = "";
 		if (drives_in_service(a, info->id, &pool)) {
 			snprintf(use, sizeof(use), "pool %s", pool);
 		} else if (drives_is_spare(a, info->id)) {
@@ -347,14 +348,16 @@ disk_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		} else {
 			drives_describe(a, &l.found[i], use, sizeof(use));
 		}
+		(void)inject_text(a, info->id, fault, sizeof(fault));
 		json_array_append_new(list,
-		    json_pack("{s:o, s:o, s:o, s:o, s:I, s:i, s:s, s:b, s:o, s:o}", "path",
+		    json_pack("{s:o, s:o, s:o, s:o, s:I, s:i, s:s, s:b, s:o, s:o, s:s}", "path",
 			adm_text(info->path), "id", adm_text(info->id), "model",
 			adm_text(info->model), "serial", adm_text(info->serial), "size",
 			(json_int_t)info->size_bytes, "sector", (int)info->physical_sector_bytes,
 			"driver", drives_backend_name(info->backend), "volatile_cache",
 			info->volatile_cache, "use", adm_text(use), "note",
-			adm_text(vfio_note(functions, function_count, info->path))));
+			adm_text(vfio_note(functions, function_count, info->path)), "injected",
+			fault));
 	}
 	mem_free(functions);
 	mem_free(l.found);

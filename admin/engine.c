@@ -202,6 +202,7 @@ engine_serve(struct engine *e)
 	nfsd_stop(a->nfsd, DRAIN_NS);
 	engine_close_pools(a);
 	vfio_stop(a);
+	inject_free(a);
 	rt_fdwatch_remove(&e->signals);
 	return err != 0 ? 1 : 0;
 }
@@ -215,6 +216,7 @@ engine_main(void *arg)
 	mutex_init(&a->parent_lock, RANK_LEAF);
 	mutex_init(&a->drives_lock, RANK_ADMIN_DRIVES);
 	mutex_init(&a->stop_lock, RANK_LEAF);
+	mutex_init(&a->inject_lock, RANK_LEAF);
 	cond_init(&a->stop_changed);
 	wg_init(&a->sessions);
 	spin_init(&a->session_guard);

@@ -78,6 +78,14 @@ hotplug_changed(struct adm *a)
 	return a->watch != NULL && atomic_exchange(&a->watch->changed, false);
 }
 
+void
+hotplug_poke(struct adm *a)
+{
+	if (a->watch != NULL) {
+		atomic_store(&a->watch->changed, true);
+	}
+}
+
 static bool
 member_is_missing(const struct pool_drive_status *d)
 {

@@ -198,6 +198,7 @@ monitor_look(struct adm_monitor *m)
 	bool scrubs = m->scrub_looked_ns == 0 ||
 		      rt_now_ns() - m->scrub_looked_ns >= SCRUB_LOOK_S * NSEC_PER_SEC;
 	rwlock_rdlock(&a->lock);
+	inject_look(a);
 	drives_look(m);
 	for (uint32_t i = 0; i < a->pool_count; i++) {
 		struct adm_pool *ap = &a->pools[i];

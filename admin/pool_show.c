@@ -64,32 +64,34 @@ drive_note(const struct pool_drive_status *d)
 }
 
 static json_t *
-pool_drive_json(const struct pool_drive_status *d)
+pool_drive_json(struct adm *a, const struct pool_drive_status *d)
 {
-	char guid[33];
+	char guid[33], fault[160] = "";
 	adm_guid_text(&d->guid, guid);
-	return json_pack("{s:o, s:o, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:s}", "path",
+	(void)inject_text(a, d->id, fault, sizeof(fault));
+	return json_pack("{s:o, s:o, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "path",
 	    adm_text(d->path), "id", adm_text(d->id), "guid", guid, "state", drive_state_name(d),
 	    "column", (int)d->column, "read_errors", (json_int_t)d->read_errors, "write_errors",
 	    (json_int_t)d->write_errors, "cksum_errors", (json_int_t)d->cksum_errors, "repaired",
-	    (json_int_t)d->repaired, "out_since", (json_int_t)d->out_since, "note", drive_note(d));
+	    (json_int_t)d->repaired, "out_since", (json_int_t)d->out_since, "note", drive_note(d),
+	    "injected", fault);
 }
 
 static json_t *
-pool_group_json(const struct pool_status *st, enum drive_role role, uint32_t set)
+pool_group_json(struct adm *a, const struct pool_status *st, enum drive_role role, uint32_t set)
 {
 	json_t *list = json_array();
 	for (uint32_t i = 0; i < st->drive_count; i++) {
 		const struct pool_drive_status *d = &st->drives[i];
 		if (d->role == role && (role != DRIVE_ROLE_DATA || d->set_index == set)) {
-			json_array_append_new(list, pool_drive_json(d));
+			json_array_append_new(list, pool_drive_json(a, d));
 		}
 	}
 	return list;
 }
 
 static json_t *
-pool_sets_json(const struct pool_status *st)
+pool_sets_json(struct adm *a, const struct pool_status *st)
 {
 	json_t *sets = json_array();
 	for (uint32_t i = 0; i < st->set_count; i++) {
@@ -102,7 +104,7 @@ pool_sets_json(const struct pool_status *st)
 			snprintf(kind, sizeof(kind), "raidz%u", le32_get(s->parity));
 		}
 		json_array_append_new(sets, json_pack("{s:s, s:o}", "kind", kind, "drives",
-						pool_group_json(st, DRIVE_ROLE_DATA, i)));
+						pool_group_json(a, st, DRIVE_ROLE_DATA, i)));
 	}
 	return sets;
 }
@@ -207,7 +209,7 @@ pool_action(const struct pool_status *st, char *out, size_t len)
 }
 
 static json_t *
-pool_json(const struct adm_pool *ap, const struct pool_status *st, bool whole)
+pool_json(struct adm *a, const struct adm_pool *ap, const struct pool_status *st, bool whole)
 {
 	char action[480];
 	char guid[33];
@@ -225,9 +227,9 @@ pool_json(const struct adm_pool *ap, const struct pool_status *st, bool whole)
 		json_object_set_new(o, "action", adm_text(action));
 		json_object_set_new(o, "scan", pool_scan_json(ap->pool));
 		json_object_set_new(o, "damaged", damages_json(ap));
-		json_object_set_new(o, "sets", pool_sets_json(st));
-		json_object_set_new(o, "logs", pool_group_json(st, DRIVE_ROLE_LOG, 0));
-		json_object_set_new(o, "spares", pool_group_json(st, DRIVE_ROLE_SPARE, 0));
+		json_object_set_new(o, "sets", pool_sets_json(a, st));
+		json_object_set_new(o, "logs", pool_group_json(a, st, DRIVE_ROLE_LOG, 0));
+		json_object_set_new(o, "spares", pool_group_json(a, st, DRIVE_ROLE_SPARE, 0));
 	}
 	return o;
 }
@@ -251,7 +253,7 @@ pool_show(struct adm *a, json_t *args, bool whole, json_t **out, struct adm_erro
 			json_decref(list);
 			return adm_fail(e, err, "the status can't be told: %s", err_str(err));
 		}
-		json_array_append_new(list, pool_json(&a->pools[i], &st, whole));
+		json_array_append_new(list, pool_json(a, &a->pools[i], &st, whole));
 		pool_status_free(&st);
 	}
 	*out = list;

@@ -30,7 +30,7 @@ server_find(const char *name)
 {
 	const struct adm_command *const tables[] = {adm_pool_commands, adm_drive_commands,
 	    adm_fs_commands, adm_snap_commands, adm_sched_commands, adm_share_commands,
-	    adm_system_commands, adm_disk_commands};
+	    adm_system_commands, adm_disk_commands, adm_inject_commands};
 	for (size_t t = 0; t < ARRAY_LEN(tables); t++) {
 		for (const struct adm_command *c = tables[t]; c->name != NULL; c++) {
 			if (strcmp(c->name, name) == 0) {

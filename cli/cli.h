@@ -43,7 +43,7 @@ int cli_run_words(int argc, char **argv); /* one command: noun verb words... */
 int cli_usage_error(const struct cli_verb *v, const char *what, const char *word);
 int cli_help(const char *noun, const char *verb);
 
-/* The value of an option that its verb's flags give a ':'; NULL: not given. */
+/* The value of an option that its verb's flags give a ':', "" of one of the other letters; NULL: not given. */
 const char *cli_value(const struct cli_args *a, char letter);
 
 /* client.c */
@@ -142,6 +142,7 @@ int verb_disk_list(const struct cli_verb *v, const struct cli_args *a);
 int verb_disk_bind(const struct cli_verb *v, const struct cli_args *a);
 int verb_disk_unbind(const struct cli_verb *v, const struct cli_args *a);
 int verb_disk_health(const struct cli_verb *v, const struct cli_args *a);
+int verb_disk_inject(const struct cli_verb *v, const struct cli_args *a);
 int verb_system_status(const struct cli_verb *v, const struct cli_args *a);
 
 #endif

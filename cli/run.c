@@ -104,8 +104,10 @@ cli_set_flag(struct cli_args *a, char letter)
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		if (flags[i].letter == letter) {
 			*(bool *)((char *)a + flags[i].offset) = true;
+			return;
 		}
 	}
+	a->values[letter - 'A'] = ""; /* cli_value tells that it was given */
 }
 
 const char *
@@ -117,7 +119,9 @@ cli_value(const struct cli_args *a, char letter)
 static const struct {
 	const char *name;
 	char letter;
-} long_options[] = {{"--yes", 'y'}, {"--keep-as", 'k'}};
+} long_options[] = {{"--yes", 'y'}, {"--keep-as", 'k'}, {"--error", 'e'}, {"--status", 'S'},
+    {"--corrupt", 'C'}, {"--slow", 'm'}, {"--hang", 'w'}, {"--gone", 'G'}, {"--rate", 'N'},
+    {"--count", 'c'}, {"--range", 'g'}, {"--clear", 'x'}};
 
 /* The letters of a word that starts with '-'; a long option is one. NULL: there is no such one. */
 static const char *

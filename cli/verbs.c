@@ -154,6 +154,15 @@ const struct cli_verb cli_verbs[] = {
     {"disk", "health", "Hpj", 0, 0, "[-Hpj]",
 	"Temperature, wear and errors of the NVMe drives that we drive ourselves.",
 	verb_disk_health},
+    {"disk", "inject", "nfyjHple:S:Cm:w:GN:c:g:x:", 0, 1,
+	"[-nfj] [--yes] [--error read|write|flush|all [--status io|medium|timeout|gone]] [--corrupt] [--slow MS] [--hang SECONDS] "
+	"[--gone] [--rate 1/N] [--count N] [--range OFFSET+LENGTH] DRIVE|-l|--clear DRIVE|all",
+	"Makes a drive that works fail on purpose, to try a pool and a site's alerts: I/O errors, reads with a flipped bit (nothing is "
+	"written wrong), slow answers, none for a while, or as if pulled out. What a set can't spare needs -f. -l lists, --clear ends; a "
+	"restart ends it too. 'pool status' and 'disk list' show it.\n"
+	"  disk inject --error read --rate 1/100 --count 20 nvme3n1\n"
+	"  disk inject --clear all",
+	verb_disk_inject},
     {"system", "status", "Hpj", 0, 0, "[-Hpj]", "The daemon: ports, memory, calls.",
 	verb_system_status},
     {NULL, NULL, NULL, 0, 0, NULL, NULL, NULL},

@@ -259,8 +259,12 @@ status_drives(json_t *drives, int indent)
 		printf(" %-9s %6lld %6lld %6lld %8lld", text_of(d, "state"),
 		    number_of(d, "read_errors"), number_of(d, "write_errors"),
 		    number_of(d, "cksum_errors"), number_of(d, "repaired"));
-		printf("%s%s%s%s\n", since[0] != '\0' ? "  since " : "", since,
+		printf("%s%s%s%s", since[0] != '\0' ? "  since " : "", since,
 		    text_of(d, "note")[0] != '\0' ? "  " : "", text_of(d, "note"));
+		if (text_of(d, "injected")[0] != '\0') {
+			printf("  ON PURPOSE: %s", text_of(d, "injected"));
+		}
+		putchar('\n');
 	}
 }
 

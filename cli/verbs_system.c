@@ -2,6 +2,21 @@
 #include <stdio.h>
 #include "cli/cli.h"
 
+/* What fails on purpose is said where the drive is looked for. */
+static void
+disk_list_notes(json_t *rows)
+{
+	size_t i;
+	json_t *row;
+	json_array_foreach(rows, i, row)
+	{
+		const char *fault = json_string_value(json_object_get(row, "injected"));
+		if (fault != NULL && fault[0] != '\0') {
+			json_object_set_new(row, "note", json_sprintf("ON PURPOSE: %s", fault));
+		}
+	}
+}
+
 int
 verb_disk_list(const struct cli_verb *v, const struct cli_args *a)
 {
@@ -12,6 +27,7 @@ verb_disk_list(const struct cli_verb *v, const struct cli_args *a)
 	json_t *result;
 	int status = client_call("disk list", json_object(), &result);
 	if (status == CLI_OK && !print_json(a, v, result)) {
+		disk_list_notes(result);
 		print_table(a, result, columns, sizeof(columns) / sizeof(columns[0]));
 	}
 	json_decref(result);

@@ -24,6 +24,7 @@
 static void lane_fire(struct rt_timer *t);
 static void lane_feed(struct kb_lane *lane);
 static void lane_check_closed(struct kb_lane *lane);
+static void io_finish(struct kb_lane *lane, struct kb_io *io, int status);
 
 static inline void
 count_add(_Atomic uint64_t *c, uint64_t n)
@@ -156,6 +157,9 @@ run_inline(struct kb_lane *lane, struct kb_io *io)
 	uint64_t start_ns = rt_now_ns();
 
 	io->status = kb_is_gone(d) ? -ERR_GONE : d->ops->run(d, io);
+	if (unlikely(io->corrupt) && io->status == 0) {
+		kb_faults_corrupt(io);
+	}
 	io->latency_ns = rt_now_ns() - start_ns;
 	count_io(lane, io->op, io_len(io), io->status);
 }
@@ -223,32 +227,99 @@ req_begin(struct kb_req *req, struct kb_io *io)
 	lane->drive->ops->start(req);
 }
 
-void
-kb_submit(struct kb_drive *d, struct kb_io *io, struct kb_group *g, uint64_t deadline_ns)
+static bool
+is_inline(const struct kb_drive *d, const struct kb_io *io)
 {
-	struct kb_lane *lane = kb_lane_at(d, rt_reactor_self());
+	return d->ops->run != NULL && io->op != KB_DISCARD;
+}
 
-	io->group = g;
-	io->latency_ns = 0;
-	io->status = check_io(d, io);
-	if (unlikely(io->status != 0)) {
-		return;
-	}
-	if (d->ops->run != NULL && io->op != KB_DISCARD) {
-		run_inline(lane, io);
-		return;
-	}
+/* The group waits for it from now on. */
+static void
+io_enter(struct kb_lane *lane, struct kb_io *io, uint64_t deadline_ns)
+{
 	ASSERT(!lane->closing);
-	group_add(g);
+	group_add(io->group);
 	io->start_ns = rt_turn_ns();
 	io->deadline_ns = deadline_ns;
 	if (deadline_ns == 0) {
-		io->deadline_ns = io->start_ns + d->info.timeout_ms * NSEC_PER_MSEC;
+		io->deadline_ns = io->start_ns + lane->drive->info.timeout_ms * NSEC_PER_MSEC;
 	}
+}
+
+static void
+io_begin(struct kb_lane *lane, struct kb_io *io)
+{
 	list_push_back(&lane->starved, &io->link);
 	lane_feed(lane);
 	if (!list_empty(&lane->starved)) {
 		lane_arm(lane, io->deadline_ns);
+	}
+}
+
+/* True: a fault on purpose has taken it, for now or for good. */
+static bool
+io_divert(struct kb_lane *lane, struct kb_io *io, struct kb_faults *f, uint64_t deadline_ns)
+{
+	uint64_t len = io->op == KB_FLUSH ? 0 : io_len(io);
+	struct kb_verdict v = kb_faults_judge(f, io, len);
+
+	io->corrupt = v.corrupt;
+	if (v.status != 0) {
+		io->status = v.status;
+		count_io(lane, io->op, len, v.status);
+		return true;
+	}
+	if (v.delay_ns == 0) {
+		return false;
+	}
+	io_enter(lane, io, deadline_ns);
+	io->due_ns = v.delay_ns == UINT64_MAX ? UINT64_MAX : rt_now_ns() + v.delay_ns;
+	list_push_back(&lane->held, &io->link);
+	lane_arm(lane, MIN(io->due_ns, io->deadline_ns));
+	return true;
+}
+
+void
+kb_submit(struct kb_drive *d, struct kb_io *io, struct kb_group *g, uint64_t deadline_ns)
+{
+	struct kb_lane *lane = kb_lane_at(d, rt_reactor_self());
+	struct kb_faults *faults = atomic_load_explicit(&d->armed, memory_order_acquire);
+
+	io->group = g;
+	io->latency_ns = 0;
+	io->corrupt = false;
+	io->status = check_io(d, io);
+	if (unlikely(io->status != 0) ||
+	    (unlikely(faults != NULL) && io_divert(lane, io, faults, deadline_ns))) {
+		return;
+	}
+	if (is_inline(d, io)) {
+		run_inline(lane, io);
+		return;
+	}
+	io_enter(lane, io, deadline_ns);
+	io_begin(lane, io);
+}
+
+/* What a fault on purpose has kept back long enough. */
+static void
+lane_let_go(struct kb_lane *lane, uint64_t now_ns)
+{
+	list_for_each_safe(l, next, &lane->held)
+	{
+		struct kb_io *io = list_entry(l, struct kb_io, link);
+
+		if (io->due_ns > now_ns) {
+			continue;
+		}
+		list_remove(&io->link);
+		if (is_inline(lane->drive, io)) {
+			io_finish(lane, io,
+			    kb_is_gone(lane->drive) ? -ERR_GONE
+						    : lane->drive->ops->run(lane->drive, io));
+		} else {
+			io_begin(lane, io);
+		}
 	}
 }
 
@@ -279,6 +350,9 @@ lane_feed(struct kb_lane *lane)
 static void
 io_finish(struct kb_lane *lane, struct kb_io *io, int status)
 {
+	if (unlikely(io->corrupt) && status == 0) {
+		kb_faults_corrupt(io);
+	}
 	count_io(lane, io->op, io->op == KB_FLUSH ? 0 : io_len(io), status);
 	io->latency_ns = rt_turn_ns() - io->start_ns;
 	io->status = status;
@@ -337,17 +411,11 @@ req_expire(struct kb_req *req)
 	io_finish(lane, io, -ETIMEDOUT);
 }
 
+/* Of those that no drive has seen yet. */
 static void
-lane_expire(struct kb_lane *lane, uint64_t now_ns)
+ios_expire(struct kb_lane *lane, struct list *ios, uint64_t now_ns)
 {
-	list_for_each_safe(l, next, &lane->active)
-	{
-		struct kb_req *req = list_entry(l, struct kb_req, link);
-		if (req->deadline_ns <= now_ns) {
-			req_expire(req);
-		}
-	}
-	list_for_each_safe(l, next, &lane->starved)
+	list_for_each_safe(l, next, ios)
 	{
 		struct kb_io *io = list_entry(l, struct kb_io, link);
 		if (io->deadline_ns <= now_ns) {
@@ -358,12 +426,27 @@ lane_expire(struct kb_lane *lane, uint64_t now_ns)
 }
 
 static void
+lane_expire(struct kb_lane *lane, uint64_t now_ns)
+{
+	list_for_each_safe(l, next, &lane->active)
+	{
+		struct kb_req *req = list_entry(l, struct kb_req, link);
+		if (req->deadline_ns <= now_ns) {
+			req_expire(req);
+		}
+	}
+	ios_expire(lane, &lane->starved, now_ns);
+	ios_expire(lane, &lane->held, now_ns);
+}
+
+static void
 lane_fire(struct rt_timer *t)
 {
 	struct kb_lane *lane = container_of(t, struct kb_lane, timer);
 
 	lane->armed_ns = RT_FOREVER;
 	lane_expire(lane, rt_now_ns());
+	lane_let_go(lane, rt_now_ns());
 	list_for_each(l, &lane->active)
 	{
 		lane_arm(lane, list_entry(l, struct kb_req, link)->deadline_ns);
@@ -371,6 +454,11 @@ lane_fire(struct rt_timer *t)
 	list_for_each(l, &lane->starved)
 	{
 		lane_arm(lane, list_entry(l, struct kb_io, link)->deadline_ns);
+	}
+	list_for_each(l, &lane->held)
+	{
+		struct kb_io *io = list_entry(l, struct kb_io, link);
+		lane_arm(lane, MIN(io->due_ns, io->deadline_ns));
 	}
 	if (lane->closing) {
 		lane_check_closed(lane);
@@ -388,6 +476,7 @@ lane_init(struct kb_drive *d, struct kb_lane *lane, unsigned reactor)
 	list_init(&lane->active);
 	list_init(&lane->late);
 	list_init(&lane->starved);
+	list_init(&lane->held);
 	lane->armed_ns = RT_FOREVER;
 }
 
@@ -421,6 +510,9 @@ kb_drive_free(struct kb_drive *d)
 {
 	for (unsigned i = 0; d->lanes != NULL && i < d->lane_count; i++) {
 		lane_free_reqs(kb_lane_at(d, i));
+	}
+	if (d->faults != NULL) {
+		kb_faults_put(d->faults);
 	}
 	mem_free(d->lanes);
 	mem_free(d);
@@ -497,7 +589,8 @@ kb_lane_stopped(struct kb_lane *lane)
 static void
 lane_check_closed(struct kb_lane *lane)
 {
-	if (!list_empty(&lane->active) || !list_empty(&lane->starved) || lane->stopping) {
+	if (!list_empty(&lane->active) || !list_empty(&lane->starved) || !list_empty(&lane->held) ||
+	    lane->stopping) {
 		return;
 	}
 	if (!list_empty(&lane->late)) {
@@ -523,6 +616,12 @@ lane_close(struct rt_msg *m)
 		struct kb_req *req = list_entry(l, struct kb_req, link);
 		req->deadline_ns = MIN(req->deadline_ns, last_ns);
 		lane_arm(lane, req->deadline_ns);
+	}
+	list_for_each(l, &lane->held)
+	{
+		struct kb_io *io = list_entry(l, struct kb_io, link);
+		io->deadline_ns = MIN(io->deadline_ns, last_ns);
+		lane_arm(lane, io->deadline_ns);
 	}
 	if (lane->drive->ops->reset != NULL) {
 		lane->drive->ops->reset(lane);

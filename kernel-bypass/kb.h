@@ -60,7 +60,8 @@ struct kb_io {
 	/* private */
 	struct kb_group *group;
 	struct list link;
-	uint64_t start_ns, deadline_ns;
+	uint64_t start_ns, deadline_ns, due_ns;
+	bool corrupt;
 };
 
 /* A set of I/Os that one fiber waits for. */
@@ -116,6 +117,31 @@ struct kb_counters {
 	uint64_t reads, writes, flushes, discards, read_bytes, write_bytes, errors, timeouts;
 };
 void kb_get_counters(const struct kb_drive *d, struct kb_counters *out);
+
+/*
+ * Faults on purpose, above whatever driver the drive has: to see what a pool does, and whether alerts arrive. A drive
+ * without them pays one load. They live in memory only. Several descriptors of one drive share one kb_faults.
+ */
+struct kb_fault_spec {
+	uint32_t errors;         /* bits 1 << enum kb_op: these fail */
+	int status;              /* how: -EIO, -ENODATA (medium), -ETIMEDOUT (no answer until the deadline), -ERR_GONE */
+	bool corrupt;            /* reads return one flipped bit; nothing is ever written wrong */
+	bool gone;               /* it has vanished */
+	uint32_t slow_ms;        /* every answer takes so much longer */
+	uint64_t hang_until_ns;  /* nothing is begun before; 0: no */
+	uint32_t one_in;         /* errors, corrupt, slow: one of so many; 0 and 1: all */
+	uint64_t count;          /* so many altogether, then no more; 0: no end */
+	uint64_t off_bytes, len_bytes; /* only I/O that touches this range of the drive; len 0: all, flushes too */
+};
+struct kb_faults;
+struct kb_faults *kb_faults_create(void); /* harmless so far; one reference. NULL: no memory */
+void kb_faults_put(struct kb_faults *f);
+void kb_faults_set(struct kb_faults *f, const struct kb_fault_spec *spec);
+/* hits: how many I/Os have met a fault since the last set. spent: the count is used up, or the hang is over. */
+void kb_faults_get(struct kb_faults *f, struct kb_fault_spec *out, uint64_t *out_hits, bool *out_spent);
+/* From now on (armed) or no more. A drive takes its own reference at its first kb_faults, and knows no other afterwards. Any fiber; one at
+ * a time for one drive. A spec that is gone makes the descriptor useless for good: -ERR_GONE. */
+void kb_faults_attach(struct kb_drive *d, struct kb_faults *f, bool armed);
 
 /*
  * kb_scan - call found() for every drive of this machine that could hold pools: block devices of

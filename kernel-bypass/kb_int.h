@@ -54,6 +54,7 @@ struct kb_lane {
 	struct list active;     /* [r] struct kb_req, oldest first */
 	struct list late;       /* [r] struct kb_req */
 	struct list starved;    /* [r] struct kb_io that found no memory for a request */
+	struct list held;       /* [r] struct kb_io that a fault on purpose keeps back until due_ns */
 	struct rt_timer timer;  /* [r] fires at or before the earliest deadline */
 	uint64_t armed_ns;      /* [r] RT_FOREVER: the timer is not armed */
 	bool feeding;           /* [r] the starved are being served */
@@ -92,6 +93,8 @@ struct kb_ops {
 
 struct kb_drive {
 	const struct kb_ops *ops; /* [c] */
+	_Atomic(struct kb_faults *) armed; /* NULL: no faults on purpose */
+	struct kb_faults *faults; /* the reference behind it, until the drive goes */
 	struct kb_info info;      /* [c] */
 	int lock_fd;              /* [c] kb_claim locks it; -1 = there is nothing to lock */
 	unsigned lane_count;      /* [c] */
@@ -125,6 +128,17 @@ void kb_drive_set_gone(struct kb_drive *d);
 void kb_close_fd(int fd) MAY_PARK;
 /* What of the kernel's errno goes up: -EIO, -ENODATA or -ERR_GONE. err: positive or negative. */
 int kb_status_of_errno(int err) WARN_UNUSED;
+
+/* kb_inject.c: faults on purpose */
+
+/* What is to happen to an io that was submitted. status: it ends so, at once. */
+struct kb_verdict {
+	int status;
+	uint64_t delay_ns; /* begin it so much later; UINT64_MAX: let it miss its deadline */
+	bool corrupt;
+};
+struct kb_verdict kb_faults_judge(struct kb_faults *f, const struct kb_io *io, uint64_t len_bytes);
+void kb_faults_corrupt(const struct kb_io *io); /* what was read */
 
 /* kb_worker.c: blocking calls on helper threads, for backends that need them */
 

@@ -125,6 +125,24 @@ pool_drive_clear(struct pool *p, const struct guid *drive)
 	return found ? err : -ENOENT;
 }
 
+void
+pool_drive_inject(
+    struct pool *p, const struct guid *drive, struct kb_faults *f, bool armed, const char *what)
+{
+	struct vdev_drive *m;
+
+	mutex_lock(&p->config_lock);
+	m = drive_member(p, drive);
+	if (m != NULL && m->kb != NULL) {
+		kb_faults_attach(m->kb, f, armed);
+	}
+	if (m != NULL) {
+		events_add(p->v.events, armed ? POOL_EVENT_WARNING : POOL_EVENT_INFO,
+		    armed ? "inject.set" : "inject.cleared", "%s: %s", m->path, what);
+	}
+	mutex_unlock(&p->config_lock);
+}
+
 /* ---- are they there? ---- */
 
 struct look {

@@ -253,6 +253,9 @@ struct pool_scan_status {
 };
 void pool_get_scan(struct pool *p, struct pool_scan_status *out);
 
+/* Faults on purpose (kb.h) for a member, or none any more; what: for the event, a few words. Nothing when it is no member. */
+void pool_drive_inject(struct pool *p, const struct guid *drive, struct kb_faults *f, bool armed, const char *what) MAY_PARK;
+
 /* ---- what happened ---- */
 enum pool_event_level { POOL_EVENT_INFO, POOL_EVENT_WARNING, POOL_EVENT_ERROR };
 struct pool_event {
