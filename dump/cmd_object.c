@@ -1,6 +1,7 @@
 /* cmd_object.c - object and block: what lies where. */
 #include <stdlib.h>
 
+#include "dump/bytes.h"
 #include "dump/dump.h"
 
 static int
@@ -75,6 +76,64 @@ cmd_object(struct dump_pool *p, const char *dataset, const char *number)
 	}
 	if (err != 0) {
 		out_error("object %s of %s: %s", number, dataset, err_str(err));
+	}
+	return err != 0;
+}
+
+/* ---- accounts ---- */
+
+static void
+account_show(const char *kind, uint64_t id, const uint8_t *pair)
+{
+	uint64_t sectors = b64(pair, 0), objects = b64(pair, 8);
+
+	if ((sectors | objects) != 0) {
+		(void)printf("%s\t%llu\tsectors=%llu\tobjects=%llu\n", kind, (unsigned long long)id,
+		    (unsigned long long)sectors, (unsigned long long)objects);
+	}
+}
+
+static int
+account_block(void *arg, uint32_t level, uint64_t index, const struct dump_bp *bp)
+{
+	const uint32_t per_block = DUMP_ACCOUNT_BLOCK / 32;
+	uint8_t *buf;
+	int err;
+
+	if (level != 0) {
+		return 0;
+	}
+	if (bp->logical != DUMP_ACCOUNT_BLOCK) {
+		return -ERR_CORRUPT;
+	}
+	buf = mem_zalloc(DUMP_ACCOUNT_BLOCK);
+	if (buf == NULL) {
+		return -ENOMEM;
+	}
+	err = dump_block_read(arg, bp, buf);
+	for (uint32_t i = 0; i < per_block && err == 0; i++) {
+		account_show("user", index * per_block + i, buf + 32 * i);
+		account_show("group", index * per_block + i, buf + 32 * i + 16);
+	}
+	mem_free(buf);
+	return err;
+}
+
+int
+cmd_accounts(struct dump_pool *p, const char *dataset)
+{
+	struct dump_objset os;
+	int err = objset_of(p, dataset, &os);
+
+	if (err == 0 && os.accounts_next != UINT64_MAX) {
+		(void)printf("only objects below %llu of %llu are counted\n",
+		    (unsigned long long)os.accounts_next, (unsigned long long)os.next_object);
+	}
+	if (err == 0 && os.accounts.type != TYPE_FREE) {
+		err = dump_tree_each(p, &os.accounts, account_block, p);
+	}
+	if (err != 0) {
+		out_error("accounts of %s: %s", dataset, err_str(err));
 	}
 	return err != 0;
 }

@@ -224,7 +224,7 @@ int dump_block_read(struct dump_pool *p, const struct dump_bp *bp, uint8_t *out)
 #define SLOT_SIZE 512u
 enum {
 	TYPE_FREE = 0, TYPE_OBJSET = 1, TYPE_TABLE = 2, TYPE_MAPLOG = 3, TYPE_GANG = 4, TYPE_POOL = 16, TYPE_SEGMENTS = 17,
-	TYPE_DATASET = 18, TYPE_FILE = 64, TYPE_DIR = 65, TYPE_SYMLINK = 66, TYPE_SPECIAL = 67, TYPE_XATTR = 68,
+	TYPE_DATASET = 18, TYPE_ACCOUNTS = 24, TYPE_FILE = 64, TYPE_DIR = 65, TYPE_SYMLINK = 66, TYPE_SPECIAL = 67, TYPE_XATTR = 68,
 };
 struct dump_slot {
 	uint32_t type, levels, block_bytes, inline_len;
@@ -233,11 +233,14 @@ struct dump_slot {
 	struct dump_bp data;
 	uint8_t bonus[192], inl[256];
 };
+#define DUMP_ACCOUNT_BLOCK 8192u
 struct dump_objset {
 	uint64_t txg, next_object, object_count, used_sectors, data_bytes, unlinked, dying_count, root_object;
 	uint64_t guid; /* of the dataset; 0: the MOS */
 	uint8_t owner[512];
 	struct dump_slot table;
+	uint64_t accounts_next;
+	struct dump_slot accounts; /* type TYPE_FREE: there are none */
 };
 const char *dump_slot_decode(const uint8_t raw[SLOT_SIZE], uint32_t set_count, struct dump_slot *out);
 int dump_objset_read(struct dump_pool *p, const struct dump_bp *root, struct dump_objset *out) WARN_UNUSED;
@@ -346,6 +349,7 @@ int cmd_ls(struct dump_pool *p, const char *dataset, const char *path, bool recu
 int cmd_cat(struct dump_pool *p, const char *dataset, const char *path);
 int cmd_extract(struct dump_pool *p, const char *dataset, const char *path, const char *dir);
 int cmd_object(struct dump_pool *p, const char *dataset, const char *number);
+int cmd_accounts(struct dump_pool *p, const char *dataset);
 int cmd_block(struct dump_pool *p, const char *where);
 int cmd_log(struct dump_pool *p);
 int cmd_space(struct dump_pool *p);

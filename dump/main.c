@@ -15,6 +15,7 @@ static const char usage_text[] = "usage: agate-dump [-v] [-p POOL] [-t TXG] DRIV
 				 "          cat DATASET PATH\n"
 				 "          extract DATASET PATH DIRECTORY\n"
 				 "          object DATASET NUMBER\n"
+				 "          accounts DATASET\n"
 				 "          block SET:SECTOR:ASIZE\n"
 				 "          log\n"
 				 "          space\n";
@@ -84,6 +85,13 @@ run_object(const struct options *o, struct dump_pool *p, char **args)
 }
 
 static int
+run_accounts(const struct options *o, struct dump_pool *p, char **args)
+{
+	(void)o;
+	return cmd_accounts(p, args[0]);
+}
+
+static int
 run_block(const struct options *o, struct dump_pool *p, char **args)
 {
 	(void)o;
@@ -119,6 +127,7 @@ static const struct command {
     {"cat", 2, 2, true, run_cat},
     {"extract", 3, 3, true, run_extract},
     {"object", 2, 2, true, run_object},
+    {"accounts", 1, 1, true, run_accounts},
     {"block", 1, 1, true, run_block},
     {"log", 0, 0, true, run_log},
     {"space", 0, 0, true, run_space},

@@ -168,12 +168,20 @@ objset_decode(const uint8_t *raw, uint32_t set_count, struct dump_objset *os)
 	    .root_object = b64(raw, 0x38),
 	    .dying_count = b64(raw, 0x40),
 	    .guid = b64(raw, 0x50),
+	    .accounts_next = b64(raw, 0x60),
 	};
 	memcpy(os->owner, raw + 0x400, sizeof(os->owner));
 	why = dump_slot_decode(raw + 0x200, set_count, &os->table);
 	if (why == NULL && (os->table.type != TYPE_TABLE || os->table.is_inline ||
 			       os->table.block_bytes != TABLE_BLOCK)) {
 		why = "no object table";
+	}
+	if (why == NULL && raw[0x600] != TYPE_FREE) {
+		why = dump_slot_decode(raw + 0x600, set_count, &os->accounts);
+		if (why == NULL && (os->accounts.type != TYPE_ACCOUNTS || os->accounts.is_inline ||
+				       os->accounts.block_bytes != DUMP_ACCOUNT_BLOCK)) {
+			why = "impossible accounts";
+		}
 	}
 	return why;
 }

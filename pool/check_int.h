@@ -2,7 +2,7 @@
 #ifndef AGATE_POOL_CHECK_INT_H
 #define AGATE_POOL_CHECK_INT_H
 
-#include "pool/dataset.h"
+#include "pool/accounts.h"
 #include "pool/space_int.h"
 
 /* One address that something reachable names. */
@@ -46,6 +46,8 @@ struct check {
 	uint64_t own, born, pending; /* sectors: born after own_from; after shared_until, root block included; of the MOS's queue */
 	struct count_diff *diffs;
 	uint32_t diff_count, diff_cap;
+	struct account_deltas *accounts; /* what slots have, less what the accounts say; NULL: not compared */
+	uint64_t accounts_next;
 };
 
 void check_problem(struct check *c, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -270,7 +270,8 @@ walk_unlinked_entry(struct walk *w, const struct unlinked_entry *e)
 		walk_tree(&part, &e->bp, prop.level, 0);
 	}
 	c->sectors += part.sectors;
-	if (prop.type != OBJ_TABLE && le64_get(e->min_txg) == 0 && (flags & UNLINKED_ALONE) == 0) {
+	if (prop.type != OBJ_TABLE && prop.type != OBJ_ACCOUNTS && le64_get(e->min_txg) == 0 &&
+	    (flags & UNLINKED_ALONE) == 0) {
 		c->data_bytes += part.data_bytes;
 	}
 	if (w->is_mos && part.object == 0) {
@@ -328,8 +329,65 @@ walk_slots(struct walk *w, const struct iobuf *buf, uint32_t len, uint64_t block
 	uint32_t per_block = OBJECT_TABLE_BLOCK_BYTES / OBJECT_SLOT_BYTES;
 
 	for (uint32_t i = 0; i < MIN(per_block, len / OBJECT_SLOT_BYTES) && w->c->err == 0; i++) {
+		if (w->c->accounts != NULL && w->min_txg == 0 &&
+		    block * per_block + i < w->c->accounts_next) {
+			accounts_count_slot(w->c->accounts, &slots[i]);
+		}
 		if (slots[i].type != OBJ_FREE) {
 			walk_slot(w, &slots[i], block * per_block + i);
+		}
+	}
+}
+
+static void
+walk_accounts(struct walk *w, const struct iobuf *buf, uint32_t len, uint64_t block)
+{
+	if (len != ACCOUNT_BLOCK_BYTES) {
+		check_problem(w->c, "%s: a block of accounts of %u bytes", w->c->where, len);
+	} else if (w->c->accounts != NULL) {
+		accounts_count_block(
+		    w->c->accounts, block, (const struct account_entry *)(const void *)buf->data);
+	}
+}
+
+/* The tree of the accounts; what is in it is compared when the whole objset is looked at. */
+static void
+walk_account_tree(struct check *c, const struct objset_phys *os, uint64_t min_txg)
+{
+	const struct object_slot *slot = &os->accounts;
+	struct walk w = {.c = c, .data = walk_accounts, .min_txg = min_txg};
+
+	if (slot->type == OBJ_FREE) {
+		return;
+	}
+	if (slot->type != OBJ_ACCOUNTS || rooted_slot_check(slot) != 0 ||
+	    (slot->flags & OBJECT_INLINE) != 0 ||
+	    le32_get(slot->block_bytes) != ACCOUNT_BLOCK_BYTES) {
+		check_problem(c, "%s: impossible slot of the accounts", c->where);
+		return;
+	}
+	walk_tree(&w, &slot->data, slot->levels - 1u, 0);
+	if (min_txg == 0 && w.sectors != le64_get(slot->used_sectors)) {
+		check_problem(c,
+		    "%s: the accounts take %" PRIu64 " sectors, their slot says %" PRIu64, c->where,
+		    w.sectors, le64_get(slot->used_sectors));
+	}
+	c->sectors += w.sectors;
+}
+
+static void
+check_accounts(struct check *c)
+{
+	const struct account_deltas *d = c->accounts;
+
+	for (uint32_t i = 0; i < d->cap; i++) {
+		const struct account_delta *a = &d->v[i];
+
+		if (a->used && (a->by[0] | a->by[1] | a->by[2] | a->by[3]) != 0) {
+			check_problem(c,
+			    "%s: the account of %u lacks %" PRId64 " sectors, %" PRId64
+			    " objects as a user, %" PRId64 " and %" PRId64 " as a group",
+			    c->where, a->id, a->by[0], a->by[1], a->by[2], a->by[3]);
 		}
 	}
 }
@@ -385,6 +443,7 @@ check_walk_objset(struct check *c, const struct bp *bp, bool is_mos, bool whole)
 	struct count_diff *diffs = c->diffs;
 	uint32_t diff_count = c->diff_count, diff_cap = c->diff_cap;
 	uint64_t objects = c->objects;
+	struct account_deltas *outer = c->accounts, mine = {0};
 	struct walk table = {
 	    .c = c, .data = walk_slots, .is_mos = is_mos, .min_txg = whole ? 0 : c->shared_until};
 	const struct objset_phys *os;
@@ -409,7 +468,15 @@ check_walk_objset(struct check *c, const struct bp *bp, bool is_mos, bool whole)
 	c->diff_count = c->diff_cap = 0;
 	os = (const struct objset_phys *)(const void *)buf->data;
 	table.dying_left = le64_get(os->dying_count);
+	c->accounts = whole && !is_mos ? &mine : NULL;
+	c->accounts_next = le64_get(os->accounts_next);
 	walk_tree(&table, &os->table.data, os->table.levels - 1u, 0);
+	walk_account_tree(c, os, table.min_txg);
+	if (c->err == 0 && c->accounts != NULL) {
+		check_accounts(c);
+	}
+	mem_free(mine.v);
+	c->accounts = outer;
 	if (c->err == 0 && whole) {
 		check_figures(c, bp, os, &table);
 	} else {

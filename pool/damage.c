@@ -112,6 +112,7 @@ struct naming {
 	const struct damage_addr *bad;
 	uint32_t count;
 	uint64_t dataset, object; /* being walked; object 0: the table itself */
+	bool accounts;            /* told as the table: no file is concerned */
 };
 
 static void name_slots(struct naming *n, const struct iobuf *buf, uint32_t len, uint64_t block);
@@ -143,7 +144,8 @@ name_tree(struct naming *n, const struct bp *bp, unsigned level, uint64_t index)
 	    prop.level != level) {
 		return;
 	}
-	if (level == 0 && n->object != 0 && (bp_copies(bp) == 1 || !is_bad(n, bp))) {
+	if (level == 0 && (n->object != 0 || n->accounts) &&
+	    (bp_copies(bp) == 1 || !is_bad(n, bp))) {
 		if (is_bad(n, bp)) {
 			damage_note(n->p, n->dataset, n->object, index);
 		}
@@ -157,7 +159,7 @@ name_tree(struct naming *n, const struct bp *bp, unsigned level, uint64_t index)
 	for (uint64_t i = 0; level > 0 && i < prop.logical_bytes / sizeof(*kids); i++) {
 		name_tree(n, &kids[i], level - 1, (index << INDIRECT_SHIFT) + i);
 	}
-	if (level == 0 && n->object == 0) {
+	if (level == 0 && n->object == 0 && !n->accounts) {
 		name_slots(n, buf, prop.logical_bytes, index);
 	}
 	iobuf_unref(buf);
@@ -198,6 +200,11 @@ name_objset(struct naming *n, const struct bp *root, uint64_t dataset)
 	os = (const struct objset_phys *)(const void *)buf->data;
 	if (rooted_slot_check(&os->table) == 0) {
 		name_tree(n, &os->table.data, os->table.levels - 1u, 0);
+	}
+	if (os->accounts.type == OBJ_ACCOUNTS && rooted_slot_check(&os->accounts) == 0) {
+		n->accounts = true;
+		name_tree(n, &os->accounts.data, os->accounts.levels - 1u, 0);
+		n->accounts = false;
 	}
 	iobuf_unref(buf);
 }

@@ -10,6 +10,7 @@
  * each of its objects in memory. Destroyed in txg T it is a zombie: up to T - 1 it is synced as
  * usual; T hands its root to the MOS's free queue.
  */
+#include "pool/accounts.h"
 #include "pool/snap.h"
 
 #define SLOTS_PER_BLOCK (OBJECT_TABLE_BLOCK_BYTES / OBJECT_SLOT_BYTES)
@@ -44,6 +45,9 @@ ds_make(struct pool *p, bool is_mos)
 		list_init(&ds->dirty[i]);
 	}
 	ds->table.levels = 1;
+	ds->accounts.levels = 1;
+	atomic_store(&ds->accounts_next, accounts_first(p, is_mos));
+	spin_init(&ds->account_lock);
 	ds->next_object = is_mos ? MOS_OBJECT_POOL + 1 : OBJSET_OBJECT_UNLINKED + 1;
 	ds->policy = (struct pool_ds_policy){.compress = BP_COMPRESS_LZ4,
 	    .zstd_level = 3,
@@ -66,6 +70,7 @@ ds_free_memory(struct pool_ds *ds)
 	mem_free(ds->freed.v);
 	mem_free(ds->landed.v);
 	limits_free(ds);
+	account_limits_free(ds);
 	mem_free(ds);
 }
 
@@ -126,7 +131,7 @@ ds_load_root(struct pool_ds *ds, const struct bp *root)
 	if (le64_get(r->magic) != OBJSET_MAGIC || r->table.type != OBJ_TABLE ||
 	    le32_get(r->table.block_bytes) != OBJECT_TABLE_BLOCK_BYTES ||
 	    le64_get(r->next_object) == 0 || !root_guid_is_right(ds, r, root) ||
-	    !tree_is_valid(ds->p, &r->table.data, r->table.levels)) {
+	    !tree_is_valid(ds->p, &r->table.data, r->table.levels) || !accounts_load(ds, r)) {
 		iobuf_unref(buf);
 		return -ERR_CORRUPT;
 	}
@@ -410,5 +415,6 @@ ds_is_dirty(struct pool_ds *ds, uint64_t txg)
 	spin_lock(&ds->lock);
 	dirty = !list_empty(&ds->dirty[TXG_SLOT(txg)]) || ds->root_dirty[TXG_SLOT(txg)];
 	spin_unlock(&ds->lock);
-	return dirty || ds->dying_count > 0 || ds->cut_count > 0 || bp_is_hole(&ds->root);
+	return dirty || ds->dying_count > 0 || ds->cut_count > 0 || bp_is_hole(&ds->root) ||
+	       accounts_are_behind(ds);
 }

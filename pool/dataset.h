@@ -88,6 +88,8 @@ struct snap {
 	uint32_t pins;                /* openers that read its root */
 };
 
+struct account_limits;
+
 struct pool_ds {
 	struct pool *p;            /* [c] */
 	bool is_mos;               /* [c] */
@@ -143,6 +145,14 @@ struct pool_ds {
 
 	struct spin table_lock;    /* table, for readers */
 	struct tree table;
+	/* accounts.c, account_limits.c */
+	struct spin account_lock;  /* accounts, for readers; quotas */
+	struct tree accounts;
+	uint64_t accounts_seen[TXG_SLOTS][DS_TABLE_SEEN]; /* under lock; blocks of them that will be written, as table_seen */
+	atomic_ullong accounts_next; /* objects below are counted */
+	bool accounts_spoilt;      /* the syncing fiber's: count anew */
+	atomic_bool accounts_limited; /* there are quotas, and accounts to go by */
+	struct account_limits *account_limits; /* under account_lock; NULL: there never were any */
 	atomic_ullong object_count, used_sectors, data_bytes;
 	atomic_ullong pending_sectors; /* of used_sectors: cut off, and no snapshot's; of the MOS: of what was destroyed, exactly */
 	atomic_ullong own_sectors; /* of used_sectors, what was born after the origin */

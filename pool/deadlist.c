@@ -86,7 +86,8 @@ ds_free(struct pool_ds *ds, uint64_t txg, const struct bp *bp)
 	if (bp_birth(bp) > ds->origin_txg) {
 		atomic_fetch_sub(&ds->own_sectors, sectors);
 	}
-	if (prop.level == 0 && prop.type != OBJ_TABLE && prop.type != OBJ_OBJSET) {
+	if (prop.level == 0 && prop.type != OBJ_TABLE && prop.type != OBJ_OBJSET &&
+	    prop.type != OBJ_ACCOUNTS) {
 		atomic_fetch_sub(&ds->data_bytes, prop.logical_bytes);
 	}
 	return sectors;

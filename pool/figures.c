@@ -14,6 +14,7 @@
  */
 #include "pool/figures.h"
 
+#include "pool/accounts.h"
 #include "pool/snap.h"
 
 void
@@ -75,6 +76,7 @@ take(struct pool_ds *ds, struct sums *sums, uint64_t txg)
 	    .live = fig.live,
 	};
 	charge = limits_take_up(ds, &fig);
+	account_limits_landed(ds, txg);
 	limits_landed(ds, txg); /* not before: between the two it counts twice */
 	return charge;
 }

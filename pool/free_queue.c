@@ -338,10 +338,15 @@ expand_objset(struct freer *f, const struct unlinked_entry *e)
 	root = (const struct objset_phys *)(const void *)block->data;
 	err = -ERR_CORRUPT;
 	if (le64_get(root->magic) == OBJSET_MAGIC &&
-	    tree_is_valid(f->p, &root->table.data, root->table.levels)) {
+	    tree_is_valid(f->p, &root->table.data, root->table.levels) &&
+	    (root->accounts.type == OBJ_FREE ||
+		tree_is_valid(f->p, &root->accounts.data, root->accounts.levels))) {
 		table = (struct tree){.root = root->table.data, .levels = root->table.levels};
 		err = expand_unlinked(f, e, root, &table);
 		cuts_add_below(f->ds, &root->table.data, e);
+		if (root->accounts.type != OBJ_FREE) {
+			cuts_add_below(f->ds, &root->accounts.data, e);
+		}
 	}
 	iobuf_unref(block);
 	(void)block_free(f->p, f->tx->txg, &e->bp); /* counted by nobody */

@@ -15,6 +15,8 @@
  */
 #include "pool/object.h"
 
+#include "pool/accounts.h"
+
 #define SHARDS 64u
 #define SHARD_BUCKETS_MIN 16u
 #define IDLE_MIN 4096u
@@ -615,11 +617,46 @@ table_block_note(struct pool_ds *ds, uint64_t txg, uint64_t number)
 	return first;
 }
 
+/* Under ds->lock: the same of a block of the accounts. */
+static unsigned
+account_block_note(struct pool_ds *ds, uint64_t txg, uint32_t id)
+{
+	uint64_t block = id / ACCOUNTS_PER_BLOCK;
+	uint64_t key = (block + 1) << 16 | (txg & 0xffff);
+	uint64_t *seen = &ds->accounts_seen[TXG_SLOT(txg)][block % DS_TABLE_SEEN];
+	bool first = *seen != key;
+
+	*seen = key;
+	return first;
+}
+
+/* Under ds->lock. */
+static unsigned
+account_blocks_note(struct pool_ds *ds, uint64_t txg, uint32_t uid, uint32_t gid)
+{
+	if (ds->is_mos || !pool_has_accounts(ds->p)) {
+		return 0;
+	}
+	return account_block_note(ds, txg, uid) + account_block_note(ds, txg, gid);
+}
+
+void
+obj_accounts_dirty(struct pool_tx *tx, uint32_t uid, uint32_t gid)
+{
+	unsigned blocks;
+
+	spin_lock(&tx->ds->lock);
+	blocks = account_blocks_note(tx->ds, tx->txg, uid, gid);
+	spin_unlock(&tx->ds->lock);
+	txg_count_accounts(tx, blocks);
+}
+
 void
 obj_dirty(struct pool_tx *tx, struct pool_obj *o)
 {
 	struct obj_live *live = &o->live[TXG_SLOT(tx->txg)];
 	struct pool_ds *ds = o->ds;
+	unsigned accounts = 0;
 	bool fresh, first = false;
 
 	spin_lock(&o->lock);
@@ -630,11 +667,14 @@ obj_dirty(struct pool_tx *tx, struct pool_obj *o)
 		spin_lock(&ds->lock);
 		list_push_back(&ds->dirty[TXG_SLOT(tx->txg)], &live->link);
 		first = table_block_note(ds, tx->txg, o->number);
+		accounts =
+		    account_blocks_note(ds, tx->txg, account_uid(&o->slot), account_gid(&o->slot));
 		spin_unlock(&ds->lock);
 	}
 	spin_unlock(&o->lock);
 	if (fresh) {
 		txg_count_object(tx, first, ds->is_mos ? 3 : 2);
+		txg_count_accounts(tx, accounts);
 	}
 }
 

@@ -99,6 +99,8 @@ int obj_hold_syncing(struct pool_ds *ds, uint64_t object, uint64_t generation, s
 /* tx makes o dirty. */
 void obj_dirty(struct pool_tx *tx, struct pool_obj *o);
 uint8_t obj_copies(const struct pool_obj *o); /* how many times its blocks are written */
+/* tx gives something to the accounts of uid and gid: their blocks are counted as dirty. */
+void obj_accounts_dirty(struct pool_tx *tx, uint32_t uid, uint32_t gid);
 /* The slot may be changed under tx. */
 void obj_slot_dirty(struct pool_tx *tx, struct pool_obj *o) MAY_PARK;
 /* Takes txg off o: what was to be written is gone (written, or dropped with its dataset). Under no lock. */

@@ -9,6 +9,8 @@
  */
 #include "pool/object.h"
 
+#include "pool/accounts.h"
+
 #include <stdlib.h>
 
 #define GROUP_OBJECTS 64u
@@ -32,7 +34,8 @@ struct ds_job {
 	struct pool_ds *ds;
 	uint64_t txg;
 	struct spin lock;
-	struct pool_obj *done; /* by sync_next: their slots go to the table */
+	struct pool_obj *done;          /* by sync_next: their slots go to the table */
+	struct account_deltas accounts; /* the table's changes, by owner */
 	int err;
 	struct waitgroup wg;
 };
@@ -412,6 +415,7 @@ slot_put(struct ds_job *d, struct pool_obj *o, uint8_t *table_block)
 	    (struct object_slot *)(void *)(table_block +
 					   o->number % SLOTS_PER_BLOCK * OBJECT_SLOT_BYTES);
 	struct object_slot image = *at;
+	struct object_slot old = *at;
 	bool was_free = at->type == OBJ_FREE;
 
 	if (slot_image(o, d->txg, &image)) {
@@ -428,6 +432,7 @@ slot_put(struct ds_job *d, struct pool_obj *o, uint8_t *table_block)
 	} else if (!was_free && at->type == OBJ_FREE) {
 		atomic_fetch_sub(&d->ds->object_count, 1);
 	}
+	accounts_note(d->ds, &d->accounts, o->number, &old, at);
 }
 
 /* The old contents of a table block in a new buffer. */
@@ -601,6 +606,7 @@ root_fill(struct ds_job *d, struct objset_phys *r)
 	r->table.block_bytes = le32_of(OBJECT_TABLE_BLOCK_BYTES);
 	r->table.used_sectors = le64_of(ds->table.used_sectors);
 	r->table.data = ds->table.root;
+	accounts_fill_root(ds, r);
 	spin_lock(&ds->lock);
 	if (ds->saved_txg == d->txg) {
 		r->root_object = le64_of(ds->saved.root_object);
@@ -679,6 +685,7 @@ ds_sync_cuts(struct ds_job *d)
 	int err;
 
 	tx_init_syncing(&tx, d->ds, d->txg);
+	accounts_begin_txg(d->ds, d->txg);
 	err = cuts_sync(d->ds, &tx, &left);
 	if (err == 0) {
 		err = objects_sync(d);
@@ -695,6 +702,7 @@ ds_sync(struct pool_ds *ds, uint64_t txg, struct bp *out_root)
 	struct ds_job d = {.ds = ds, .txg = txg};
 	struct pool_obj **objs;
 	uint32_t count;
+	bool left = false;
 	int err;
 
 	spin_init(&d.lock);
@@ -706,6 +714,13 @@ ds_sync(struct pool_ds *ds, uint64_t txg, struct bp *out_root)
 	objs = done_collect(&d, &count);
 	if (err == 0) {
 		err = table_sync(&d, objs, count);
+	}
+	if (err == 0) {
+		err = accounts_sync(ds, txg, &d.accounts, &left);
+	}
+	mem_free(d.accounts.v);
+	if (left) {
+		atomic_store(&ds->p->txgs->background, true);
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		obj_landed(&d, objs[i]);

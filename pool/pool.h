@@ -412,6 +412,39 @@ struct pool_limits {
 };
 void pool_ds_get_limits(struct pool_ds *ds, struct pool_limits *out);
 int pool_ds_set_limits(struct pool_ds *ds, const struct pool_limits *l) WARN_UNUSED MAY_PARK;
+/*
+ * What each user and group has: bytes (as `du` tells them) and objects of the files, directories and so on that belong to him, as of the last
+ * commit. The owner keeps the uid and gid of an object at bytes 4 and 8 of its bonus. Pools made before count theirs after pool_upgrade, in the
+ * background; so does a clone of a snapshot from before.
+ */
+enum pool_account_kind { POOL_ACCOUNT_USER, POOL_ACCOUNT_GROUP };
+struct pool_account {
+	uint32_t id;
+	uint64_t bytes, objects;
+};
+/* 0: they are complete; -EAGAIN: still being counted; -ERR_FEATURE: the pool has none. Never waits. */
+int pool_accounts_state(struct pool_ds *ds, unsigned *out_percent) WARN_UNUSED;
+/* Those that have something, by id; ends with fn's first value that isn't 0. Also of snapshots. */
+int pool_accounts_each(struct pool_ds *ds, enum pool_account_kind kind, int (*fn)(void *arg, const struct pool_account *a), void *arg) WARN_UNUSED MAY_PARK;
+int pool_account_get(struct pool_ds *ds, enum pool_account_kind kind, uint32_t id, struct pool_account *out) WARN_UNUSED MAY_PARK;
+/*
+ * Quotas of users and groups; 0 = none. Kept in memory: the owner sets them when it opens the dataset and when they change. They hold from the moment
+ * the accounts are complete. A default is for whoever has none of his own, but not for id 0. Who would grow beyond one gets -EDQUOT from pool_tx_begin
+ * (struct pool_need, `owned`). A quota may be below what is used: then nothing grows. -ENOMEM.
+ */
+struct pool_account_limit {
+	enum pool_account_kind kind;
+	uint32_t id;
+	uint64_t bytes, objects;
+};
+struct pool_account_limits {
+	const struct pool_account_limit *v; /* by kind and id, each once */
+	uint32_t count;
+	uint64_t default_bytes[2], default_objects[2]; /* by kind */
+};
+int pool_ds_set_account_limits(struct pool_ds *ds, const struct pool_account_limits *l) WARN_UNUSED;
+/* What the quotas leave to him; UINT64_MAX: none holds. Errors of reading, with what is known. */
+int pool_account_left(struct pool_ds *ds, enum pool_account_kind kind, uint32_t id, uint64_t *out_bytes, uint64_t *out_objects) WARN_UNUSED MAY_PARK;
 /* How blocks of this dataset are written from now on; the owner sets it when it opens the dataset or a property changes. */
 struct pool_ds_policy {
 	enum bp_compress compress;
@@ -433,7 +466,15 @@ struct pool_need {
 	uint32_t log_records;
 	bool frees;             /* net-freeing or administrative: may use half of the reserve; no quota applies */
 	uint32_t grow_bytes;    /* what the dataset grows by at most, metadata aside: for quotas. 0: only what is there is changed */
+	/* whose quotas apply, also with frees: to grow_bytes, to what moves to their accounts, to new objects */
+	uint8_t owned;          /* POOL_OWNED_*; 0: nobody's */
+	uint32_t uid, gid;
+	uint32_t new_objects;
+	uint64_t moved_bytes;
 };
+#define POOL_OWNED_UID 1u
+#define POOL_OWNED_GID 2u
+
 /*
  * Reserves, waits while the dirty limit or the log throttles, joins the open txg. Call it with no lock of fs/ or
  * pool/ held. -ENOSPC, -EDQUOT (both after forcing up to three txgs), -EROFS, -ERR_SUSPENDED, -ESTALE (dataset destroyed). May park.

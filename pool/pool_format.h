@@ -89,6 +89,7 @@ STATIC_ASSERT(sizeof(struct config_header) == 0x200);
 
 #define FEATURE_RO_SNAPSHOTS 1u /* snapshots, clones, deadlists, entries of the unlinked set with min_txg or flags */
 #define FEATURE_RO_LIMITS 2u /* quota, refquota, reservation, refreservation of a dataset */
+#define FEATURE_RO_ACCOUNTS 4u /* accounts of an objset: what each user and group has */
 
 struct config_set {
 	struct guid guid;          /* 0x00 */
@@ -171,6 +172,7 @@ enum object_type {
 	OBJ_BLOB = 21,     /* MOS: named settings */
 	OBJ_UNLINKED = 22, /* objset: trees that are being freed, see struct unlinked_entry */
 	OBJ_REPLIES = 23,  /* MOS: the newest replies, see struct replies_header */
+	OBJ_ACCOUNTS = 24, /* only in bp: the accounts of an objset, see struct account_entry */
 	OBJ_FILE = 64,     /* from here on the types belong to fs/ */
 	OBJ_DIR = 65,
 	OBJ_SYMLINK = 66,
@@ -231,13 +233,33 @@ struct objset_phys {
 	struct le64 guid;          /* 0x050 of the dataset; 0: the MOS */
 	struct le64 pending_sectors; /* 0x058 of used_sectors: what is being freed, about; for people only. The MOS with FEATURE_RO_SNAPSHOTS:
 	                              * exactly what entries of its unlinked set with object 0 have */
-	uint8_t spare[0x200 - 0x60]; /* 0x060 zero */
+	struct le64 accounts_next; /* 0x060 objects below this number are in the accounts; all ones: all are */
+	uint8_t spare[0x200 - 0x68]; /* 0x068 zero */
 	struct object_slot table;  /* 0x200 the object table as an object */
 	uint8_t owner[512];        /* 0x400 the owner's (fs): opaque here */
-	uint8_t spare2[4096 - 0x600]; /* 0x600 zero */
+	struct object_slot accounts; /* 0x600 the accounts as an object; type 0: none */
+	uint8_t spare2[4096 - 0x800]; /* 0x800 zero */
 };
 STATIC_ASSERT(sizeof(struct objset_phys) == 4096);
 STATIC_ASSERT(offsetof(struct objset_phys, table) == 0x200);
+STATIC_ASSERT(offsetof(struct objset_phys, accounts) == 0x600);
+
+/*
+ * ---- accounts: entry n is about user n and group n ----
+ * Sums over the slots of the object table, below accounts_next, whose type is one of fs/: of used_sectors, and how many they are. Who: le32 at
+ * ACCOUNT_UID_OFF and ACCOUNT_GID_OFF of the bonus.
+ */
+struct account_entry {
+	struct le64 user_sectors;  /* 0x00 */
+	struct le64 user_objects;  /* 0x08 */
+	struct le64 group_sectors; /* 0x10 */
+	struct le64 group_objects; /* 0x18 */
+};
+STATIC_ASSERT(sizeof(struct account_entry) == 32);
+#define ACCOUNT_BLOCK_BYTES 8192u
+#define ACCOUNTS_PER_BLOCK (ACCOUNT_BLOCK_BYTES / 32u)
+#define ACCOUNT_UID_OFF 4u
+#define ACCOUNT_GID_OFF 8u
 
 /*
  * ---- the unlinked set: what was cut off an objset and is being freed in slices ----

@@ -6,9 +6,11 @@
  * space (waits until the ring is trimmed), and then joins the open txg. Each buffer that becomes
  * dirty moves from the promise to the txg's own account; pool_tx_end gives the rest back.
  */
+#include "pool/accounts.h"
 #include "pool/dataset.h"
 #include "pool/figures.h"
 #include "pool/limits.h"
+#include "pool/object.h"
 #include "pool/pool_log.h"
 #include "pool/txg.h"
 
@@ -158,6 +160,26 @@ tx_wait_accept(struct pool_ds *ds)
 	return 0;
 }
 
+/* Of datasets, then of users and groups. level: as for space. */
+static int
+quotas_begin(struct pool_tx *tx, const struct pool_need *need, unsigned level)
+{
+	int err = 0;
+
+	if (level == 0) {
+		err = limits_begin(
+		    tx, space_sectors_for(tx->p, need->grow_bytes, SPACE_RECORD_BYTES));
+	}
+	if (err == 0 && level < 2 && need->owned != 0 &&
+	    atomic_load_explicit(&tx->ds->accounts_limited, memory_order_relaxed)) {
+		err = account_limits_begin(tx, need);
+		if (err != 0) {
+			limits_cancel(tx);
+		}
+	}
+	return err;
+}
+
 static int
 tx_begin_level(struct pool_ds *ds, const struct pool_need *need, unsigned level, bool log,
     struct pool_tx **out)
@@ -179,17 +201,17 @@ tx_begin_level(struct pool_ds *ds, const struct pool_need *need, unsigned level,
 	tx->reactor = rt_reactor_self();
 	tx->frees = need->frees;
 	tx->need_bytes = need->dirty_bytes;
+	tx->moves = (need->new_objects | need->moved_bytes) != 0;
+	tx->uid = need->uid, tx->gid = need->gid;
 	tx->need_sectors =
 	    space_in_pieces(p->space, space_sectors_for(p, need->dirty_bytes, SPACE_RECORD_BYTES));
 	err = dirty_reserve(p, need->dirty_bytes);
 	if (err != 0) {
 		goto free_tx;
 	}
-	if (level == 0) {
-		err = limits_begin(tx, space_sectors_for(p, need->grow_bytes, SPACE_RECORD_BYTES));
-		if (err != 0) {
-			goto undirty;
-		}
+	err = quotas_begin(tx, need, level);
+	if (err != 0) {
+		goto undirty;
 	}
 	err = sectors_reserve(p, &(struct space_ask){.sectors = tx->need_sectors,
 				     .level = level,
@@ -219,6 +241,7 @@ leave:
 unreserve:
 	space_unreserve(p->space, tx->need_sectors);
 unlimit:
+	account_limits_cancel(tx);
 	limits_cancel(tx);
 undirty:
 	atomic_fetch_sub(&p->txgs->reserved_bytes, need->dirty_bytes);
@@ -273,13 +296,31 @@ txg_count_object(struct pool_tx *tx, bool new_table_block, uint32_t copies)
 	}
 }
 
+/* A block of them and, as it may be far from others, one above it. */
+void
+txg_count_accounts(struct pool_tx *tx, unsigned blocks)
+{
+	if (tx->syncing || blocks == 0) {
+		return;
+	}
+	tx->dirtied_sectors +=
+	    blocks * 2 *
+	    (MAP_SECTORS_PER_BLOCK +
+		2 * space_sectors_for(tx->p, ACCOUNT_BLOCK_BYTES, ACCOUNT_BLOCK_BYTES));
+}
+
 /* The space of what became dirty stays reserved until the txg has landed. */
 static void
 tx_settle_space(struct pool_tx *tx)
 {
 	struct pool *p = tx->p;
-	uint64_t used = space_in_pieces(p->space, tx->dirtied_sectors) +
-			(tx->frees ? MAP_SECTORS_PER_BLOCK : 0);
+	uint64_t used;
+
+	if (tx->moves && tx->dirtied_sectors > 0) {
+		obj_accounts_dirty(tx, tx->uid, tx->gid);
+	}
+	used = space_in_pieces(p->space, tx->dirtied_sectors) +
+	       (tx->frees ? MAP_SECTORS_PER_BLOCK : 0);
 
 	if (used > tx->need_sectors) {
 		space_reserve_anyway(p->space, used - tx->need_sectors);
@@ -288,6 +329,7 @@ tx_settle_space(struct pool_tx *tx)
 	}
 	atomic_fetch_add(&p->txgs->dirty_sectors[TXG_SLOT(tx->txg)], used);
 	limits_end(tx, used);
+	account_limits_end(tx, used);
 }
 
 void

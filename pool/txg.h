@@ -48,6 +48,8 @@ struct txgs {
 	atomic_bool background;   /* there is work left for the next txg: free queue, log switch */
 };
 
+struct account;
+
 struct pool_tx {
 	struct pool *p;
 	struct pool_ds *ds;
@@ -62,6 +64,11 @@ struct pool_tx {
 	uint64_t need_sectors;
 	uint64_t dirtied_bytes, dirtied_sectors;
 	struct limit_chain *chain; /* whose quotas it counts against; NULL: nobody's */
+	struct account *account[2]; /* the same of users and groups; by enum pool_account_kind */
+	uint64_t moved_sectors;
+	uint32_t new_objects;
+	uint32_t uid, gid;         /* whose it will be, with moves */
+	bool moves;                /* objects are made or change hands */
 };
 
 /* Is there room for an administrative change? Waits for what is coming back, like a transaction. -ENOSPC, -ERR_SUSPENDED. tx.c */
@@ -86,6 +93,8 @@ uint64_t txg_committed(struct txgs *t);
 void txg_count_dirty(struct pool_tx *tx, uint32_t bytes, uint32_t copies);
 /* An object is to be written, perhaps with a block of the object table that wasn't to be. */
 void txg_count_object(struct pool_tx *tx, bool new_table_block, uint32_t copies);
+/* So many blocks of accounts more. */
+void txg_count_accounts(struct pool_tx *tx, unsigned blocks);
 /* Everybody who waits looks again. */
 void txg_wake_all(struct txgs *t);
 

@@ -14,7 +14,7 @@
 
 /* Feature bits this firmware knows. */
 #define FEATURES_INCOMPAT ((uint64_t)0)
-#define FEATURES_ROCOMPAT ((uint64_t)FEATURE_RO_SNAPSHOTS | FEATURE_RO_LIMITS)
+#define FEATURES_ROCOMPAT ((uint64_t)FEATURE_RO_SNAPSHOTS | FEATURE_RO_LIMITS | FEATURE_RO_ACCOUNTS)
 
 struct vdev_drive {
 	struct guid guid;

@@ -118,6 +118,29 @@ look_snapshots(struct pool *pool)
 	must(pool_snap_destroy(pool, held, 1, &bad));
 }
 
+/* Everything an old image has is counted, and right. */
+static void
+upgrade(struct pool *pool)
+{
+	struct pool_ds *ds;
+	uint64_t fresh, count = 0;
+	unsigned percent;
+
+	must(pool_upgrade(pool, &fresh));
+	must(pool_ds_open(pool, "golden", &ds));
+	while (pool_accounts_state(ds, &percent) == -EAGAIN) {
+		must(pool_sync(pool));
+	}
+	must(pool_accounts_state(ds, &percent));
+	struct pool_account a;
+	must(pool_account_get(ds, POOL_ACCOUNT_GROUP, 1000, &a));
+	UNIT_CHECK(a.objects == 1 || g != &goldens[0]); /* "block" */
+	must(pool_account_get(ds, POOL_ACCOUNT_USER, 0, &a));
+	UNIT_CHECK(a.objects > 300 && a.bytes > 30000);
+	pool_ds_close(ds);
+	UNIT_CHECK(pool_check(pool, print_problem, NULL, &count) == 0 && count == 0);
+}
+
 static void
 import_main(void *arg UNUSED)
 {
@@ -157,6 +180,7 @@ import_main(void *arg UNUSED)
 	must(pool_sync(pool));
 	UNIT_CHECK(fs_check(fp, print_problem, NULL, &count) == 0 && count == 0);
 	UNIT_CHECK(pool_check(pool, print_problem, NULL, &count) == 0 && count == 0);
+	upgrade(pool);
 	fs_pool_close(fp);
 	must(pool_export(pool));
 }

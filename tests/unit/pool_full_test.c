@@ -83,7 +83,7 @@ check_returns(struct pool *p, struct pool_ds *ds, uint64_t before)
 		ASSERT(rt_now_ns() - start < 15 * NSEC_PER_SEC);
 		fiber_sleep(100 * NSEC_PER_MSEC);
 		info = info_of(ds);
-	} while (info.available_bytes < before - before / 100);
+	} while (info.available_bytes < before - before / 64);
 	ASSERT(info.referenced_bytes < before / 100);
 	space_check(p);
 }

@@ -1,6 +1,6 @@
 /*
- * pool_snap_model.h - what pool_snap_model_test.c knows of datasets and snapshots, and how it compares
- * that with the pool and changes objects in both.
+ * pool_snap_model.h - what pool_snap_model_test.c knows of datasets and snapshots, and how it
+ * compares that with the pool and changes objects in both.
  */
 #ifndef AGATE_TESTS_POOL_SNAP_MODEL_H
 #define AGATE_TESTS_POOL_SNAP_MODEL_H
@@ -8,7 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "pool/dataset.h"
+#include "pool/object.h"
 #include "tests/unit/pool_rig.h"
 
 #define DRIVE_BYTES (160 * MIB)
@@ -31,7 +31,7 @@ struct entry {
 };
 
 struct bytes {
-	uint64_t bonus;
+	uint32_t bonus[4]; /* with user and group at 1 and 2 */
 	uint32_t inline_len;
 	uint8_t inl[OBJECT_INLINE_MAX];
 	uint8_t seg[2][SEG_BYTES];
@@ -81,9 +81,10 @@ static struct msnap snaps[SNAPS];
 static struct admin adm;
 static struct pool *pool;
 static uint64_t rng;
-static bool created, real, served, went_back;
+static bool created, real, served, went_back, old; /* old: made without accounts */
 static uint32_t steps_left, name_count, snap_next;
-static uint64_t life, ops, compared, checks, made, destroyed, cloned, promoted, rolled, cuts, rewound;
+static uint64_t life, ops, compared, checks, made, destroyed, cloned, promoted, rolled, cuts,
+    rewound, accounted, upgraded;
 
 static uint64_t
 rnd(uint64_t below)
@@ -110,7 +111,7 @@ pattern(uint8_t *out, uint32_t len, uint64_t seed)
 static uint64_t
 bytes_hash(const struct bytes *b)
 {
-	uint64_t h = XXH3_64bits_withSeed(&b->bonus, sizeof(b->bonus), 7);
+	uint64_t h = XXH3_64bits_withSeed(b->bonus, sizeof(b->bonus), 7);
 
 	h = XXH3_64bits_withSeed(b->inl, b->inline_len, h + b->inline_len);
 	return XXH3_64bits_withSeed(b->seg, sizeof(b->seg), h);
@@ -189,7 +190,7 @@ read_bytes(struct pool_ds *ds, const struct ostate *want, struct bytes *out)
 		return false;
 	}
 	ASSERT(err == 0);
-	memcpy(&out->bonus, pool_obj_bonus(o), sizeof(out->bonus));
+	memcpy(out->bonus, pool_obj_bonus(o), sizeof(out->bonus));
 	if (pool_obj_inline_get(o, out->inl, sizeof(out->inl), &out->inline_len) != 0) {
 		out->inline_len = 0;
 	}
@@ -221,6 +222,82 @@ head_open(const struct head *h)
 	return ds;
 }
 
+/* ---- accounts ---- */
+
+#define WHO_MAX 8u
+struct sums {
+	uint32_t id[WHO_MAX], count;
+	uint64_t sectors[WHO_MAX], objects[WHO_MAX];
+};
+
+static void
+sums_add(struct sums *s, uint32_t id, uint64_t sectors)
+{
+	uint32_t i = 0;
+
+	while (i < s->count && s->id[i] != id) {
+		i++;
+	}
+	ASSERT(i < WHO_MAX);
+	s->count = MAX(s->count, i + 1);
+	s->id[i] = id;
+	s->sectors[i] += sectors;
+	s->objects[i]++;
+}
+
+struct accounts_look {
+	struct sums want;
+	uint32_t found;
+};
+
+static int
+accounts_match(void *arg, const struct pool_account *a)
+{
+	struct accounts_look *l = arg;
+
+	for (uint32_t i = 0; i < l->want.count; i++) {
+		if (l->want.id[i] == a->id) {
+			ASSERT(a->objects == l->want.objects[i]);
+			ASSERT(a->bytes == space_data_bytes(pool, l->want.sectors[i]));
+			l->found++;
+			return 0;
+		}
+	}
+	ASSERT(!"an account of nobody");
+	return -EIO;
+}
+
+/* The accounts of what nobody changes are those of its slots. */
+static void
+accounts_compare(struct pool_ds *ds)
+{
+	struct accounts_look look[2] = {0};
+	unsigned percent;
+
+	if (pool_accounts_state(ds, &percent) != 0) {
+		return;
+	}
+	for (uint64_t n = 1; n < ds->next_object; n++) {
+		struct object_slot slot;
+		int err = obj_slot_read(ds, n, &slot);
+		uint32_t bonus[3];
+
+		ASSERT(err == 0 || err == -ENOENT);
+		memcpy(bonus, slot.bonus, sizeof(bonus));
+		if (err == 0 && slot.type >= OBJ_FILE) {
+			sums_add(&look[0].want, bonus[1], le64_get(slot.used_sectors));
+			sums_add(&look[1].want, bonus[2], le64_get(slot.used_sectors));
+		}
+	}
+	for (unsigned k = 0; k < 2; k++) {
+		int err =
+		    pool_accounts_each(ds, (enum pool_account_kind)k, accounts_match, &look[k]);
+
+		ASSERT(err == 0 && look[k].found == look[k].want.count);
+	}
+	accounted++;
+}
+
 /* All or one of the objects of a snapshot; the bytes to b (OBJS of them), if wanted. */
 static void
 snap_compare(const struct msnap *s, uint32_t only, struct bytes *b)
@@ -231,6 +308,7 @@ snap_compare(const struct msnap *s, uint32_t only, struct bytes *b)
 	int err = pool_snap_open_guid(pool, 0, s->guid, &ds);
 
 	ASSERT(err == 0 && scratch != NULL);
+	accounts_compare(ds);
 	for (uint32_t k = 0; k < OBJS; k++) {
 		bool ok;
 
@@ -360,6 +438,18 @@ do_write(struct pool_tx *tx, struct pool_obj *o, struct bytes *b)
 	ASSERT(err == 0);
 }
 
+/* To somebody else, of a few. */
+static void
+give(struct pool_tx *tx, struct pool_obj *o, struct bytes *b)
+{
+	static const uint32_t who[] = {0, 7, 255, 256, 70000, 4294967294u};
+
+	b->bonus[0] = (uint32_t)rnd(UINT32_MAX);
+	b->bonus[1] = who[rnd(ARRAY_LEN(who))];
+	b->bonus[2] = who[rnd(ARRAY_LEN(who))];
+	memcpy(pool_obj_bonus_dirty(tx, o), b->bonus, sizeof(b->bonus));
+}
+
 static void
 do_change(struct pool_tx *tx, struct pool_obj *o, struct bytes *b)
 {
@@ -368,8 +458,7 @@ do_change(struct pool_tx *tx, struct pool_obj *o, struct bytes *b)
 
 	switch (rnd(10)) {
 	case 0:
-		b->bonus = rnd(UINT32_MAX);
-		memcpy(pool_obj_bonus_dirty(tx, o), &b->bonus, sizeof(b->bonus));
+		give(tx, o, b);
 		return;
 	case 1:
 	case 2:
@@ -430,6 +519,7 @@ step_object(struct head *h)
 		s->number = pool_obj_number(o);
 		s->generation = pool_obj_generation(o);
 		memset(b, 0, sizeof(*b));
+		give(tx, o, b);
 		do_write(tx, o, b);
 	} else {
 		err = pool_obj_hold(ds, s->number, s->generation, &o);

@@ -434,6 +434,11 @@ pool_make(void)
 	int err = pool_create(&spec, &pool, why, sizeof(why));
 
 	ASSERT(err == 0);
+	if (old) {
+		pool->v.feat_rocompat &= ~(uint64_t)FEATURE_RO_ACCOUNTS;
+		atomic_store(&pool->datasets->root->accounts_next, 0);
+		atomic_store(&pool->config_dirty, true);
+	}
 	for (uint32_t i = 0; i < 2; i++) {
 		err = pool_ds_create(pool, heads[i].path, &ds);
 		ASSERT(err == 0);
@@ -683,6 +688,17 @@ admin_wait(void)
 }
 
 static void
+step_upgrade(void)
+{
+	uint64_t fresh = 0;
+	int err = pool_upgrade(pool, &fresh);
+
+	ASSERT(err == 0);
+	old = false;
+	upgraded += fresh == FEATURE_RO_ACCOUNTS;
+}
+
+static void
 steps(void)
 {
 	while (steps_left > 0) {
@@ -717,6 +733,9 @@ steps(void)
 		if (rnd(60) == 0) {
 			admin_wait();
 			check();
+		}
+		if (old && !adm.running && rnd(100) == 0) {
+			step_upgrade();
 		}
 		if (rnd(200) == 0) {
 			admin_wait();
@@ -762,6 +781,7 @@ history_run(uint64_t seed, uint32_t count, unsigned buggify)
 {
 	rng = seed * 2654435761u + 88172645463325252ull;
 	created = served = false;
+	old = seed % 3 == 0;
 	memset(&adm, 0, sizeof(adm));
 	memset(snaps, 0, sizeof(snaps));
 	for (uint32_t i = 0; i < HEADS; i++) {
@@ -804,7 +824,7 @@ static void
 run_seeds(uint64_t first, uint32_t seeds, uint32_t count, unsigned buggify)
 {
 	ops = compared = checks = made = destroyed = cloned = promoted = rolled = cuts = rewound =
-	    0;
+	    accounted = upgraded = 0;
 	for (uint64_t s = first; s < first + seeds; s++) {
 		if (seeds > 4) {
 			printf("\n    seed %llu ", (unsigned long long)s);
@@ -814,11 +834,13 @@ run_seeds(uint64_t first, uint32_t seeds, uint32_t count, unsigned buggify)
 	}
 	printf("(%llu ops, %llu cuts, %llu times back, %llu snapshots made, %llu destroyed, %llu "
 	       "clones, %llu "
-	       "promotions, %llu rollbacks, %llu objects compared, %llu checks) ",
+	       "promotions, %llu rollbacks, %llu objects compared, %llu checks, %llu snapshots' "
+	       "accounts, %llu upgrades) ",
 	    (unsigned long long)ops, (unsigned long long)cuts, (unsigned long long)rewound,
 	    (unsigned long long)made, (unsigned long long)destroyed, (unsigned long long)cloned,
 	    (unsigned long long)promoted, (unsigned long long)rolled, (unsigned long long)compared,
-	    (unsigned long long)checks);
+	    (unsigned long long)checks, (unsigned long long)accounted,
+	    (unsigned long long)upgraded);
 	fflush(stdout);
 }
 
@@ -867,6 +889,8 @@ test_bugs_are_seen(void)
 	    "deadlist-bucket-wrong",
 	    "snap-destroy-frees-shared",
 	    "root-block-double-free",
+	    "pool-account-chown-forgotten",
+	    "pool-account-walk-skips",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(bugs); i++) {
