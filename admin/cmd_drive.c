@@ -1,7 +1,7 @@
 /*
  * cmd_drive.c - what administrators do to the drives of a pool in service: scrub, offline, online,
- * clear, replace, spares; and the pool's history and events. Under adm->lock shared and
- * drives_lock: pools can't go, and nobody else gives drives away.
+ * clear, replace, attach, detach, spares; and the pool's history and events. Under adm->lock shared
+ * and drives_lock: pools can't go, and nobody else gives drives away.
  */
 #include <stdio.h>
 #include "admin/admin_int.h"
@@ -203,6 +203,52 @@ pool_cmd_replace(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 }
 
 static int
+pool_cmd_attach(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	struct pool_drive_status d;
+	struct adm_pool *ap = member_arg(a, args, &d, e);
+	char why[256];
+	(void)out;
+	struct kb_drive *kb = ap != NULL ? new_drive(a, args, "new", false, e) : NULL;
+	if (kb == NULL) {
+		return -e->code;
+	}
+	int err = kb_claim(kb, false);
+	if (err != 0) {
+		adm_fail(e, err, "drive %.200s is in use by another process", kb_path(kb));
+	} else {
+		err = pool_drive_attach(ap->pool, &d.guid, kb, why, sizeof(why));
+		if (err != 0 && why[0] != '\0') {
+			adm_fail(e, err, "drive %.120s can't be mirrored: %s", d.path, why);
+		} else if (err != 0) {
+			fail_common(ap, err, "mirrored", d.path, e);
+		}
+	}
+	if (err != 0) {
+		kb_close(kb);
+	}
+	return err;
+}
+
+static int
+pool_cmd_detach(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	struct pool_drive_status d;
+	struct adm_pool *ap = member_arg(a, args, &d, e);
+	char why[256];
+	(void)out;
+	if (ap == NULL) {
+		return -e->code;
+	}
+	int err = pool_drive_detach(ap->pool, &d.guid, why, sizeof(why));
+	if (err != 0 && why[0] != '\0') {
+		adm_fail_next(e, "'pool status %s' shows who is up to date.", pool_name(ap->pool));
+		return adm_fail(e, err, "drive %.120s can't be detached: %s", d.path, why);
+	}
+	return err == 0 ? 0 : fail_common(ap, err, "detached", d.path, e);
+}
+
+static int
 pool_cmd_spare_add(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
 	struct adm_pool *ap = adm_arg_pool(a, args, e);
@@ -359,6 +405,8 @@ const struct adm_command adm_drive_commands[] = {
     {"pool online", pool_cmd_online, ADM_DRIVES},
     {"pool clear", pool_cmd_clear, ADM_DRIVES},
     {"pool replace", pool_cmd_replace, ADM_DRIVES},
+    {"pool attach", pool_cmd_attach, ADM_DRIVES},
+    {"pool detach", pool_cmd_detach, ADM_DRIVES},
     {"pool spare add", pool_cmd_spare_add, ADM_DRIVES},
     {"pool spare remove", pool_cmd_spare_remove, ADM_DRIVES},
     {"pool set", pool_cmd_set, ADM_DRIVES},

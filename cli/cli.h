@@ -108,6 +108,8 @@ int verb_pool_remove(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_scrub(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_offline(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_online(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_attach(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_detach(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_replace(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_clear(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_spare_add(const struct cli_verb *v, const struct cli_args *a);

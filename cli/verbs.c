@@ -51,6 +51,12 @@ const struct cli_verb cli_verbs[] = {
 	"one that is where DRIVE was.\n"
 	"  pool replace tank nvme3n1 nvme9n1",
 	verb_pool_replace},
+    {"pool", "attach", "jf", 3, 3, "[-f] NAME DRIVE NEWDRIVE",
+	"NEWDRIVE mirrors DRIVE, which is a single drive, a side of a mirror or of the log; it is filled.\n"
+	"  pool attach tank nvme3n1 nvme9n1",
+	verb_pool_attach},
+    {"pool", "detach", "j", 2, 2, "NAME DRIVE",
+	"A mirror gives up a drive, when another one that is there has everything.", verb_pool_detach},
     {"pool", "clear", "j", 1, 2, "NAME [DRIVE]",
 	"Forgets the errors of a drive, or of all; takes back what was faulted by them.",
 	verb_pool_clear},

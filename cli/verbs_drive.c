@@ -76,6 +76,22 @@ verb_pool_replace(const struct cli_verb *v, const struct cli_args *a)
 }
 
 int
+verb_pool_attach(const struct cli_verb *v, const struct cli_args *a)
+{
+	json_t *args = drive_args(a);
+	json_object_set_new(args, "force", json_boolean(a->force));
+	json_object_set_new(args, "new", json_string(a->words[2]));
+	return act(
+	    v, a, "pool attach", args, "attached; 'pool status' shows how far it has been filled");
+}
+
+int
+verb_pool_detach(const struct cli_verb *v, const struct cli_args *a)
+{
+	return act(v, a, "pool detach", drive_args(a), "detached");
+}
+
+int
 verb_pool_remove(const struct cli_verb *v, const struct cli_args *a)
 {
 	return act(v, a, "pool remove", drive_args(a), "removed");

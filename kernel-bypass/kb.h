@@ -163,6 +163,8 @@ int kb_scan(const char *dir, void (*found)(void *arg, const struct kb_found *f),
 /* Bytes for the pool on a drive of size_bytes: without the first and last MiB, rounded down to 256 MiB
  * (to 1 MiB on drives below 16 GiB), so that a slightly smaller replacement fits. 0 = too small. */
 uint64_t kb_pool_bytes(uint64_t size_bytes);
+/* The smallest drive that has such a region. */
+uint64_t kb_bytes_for_pool(uint64_t pool_bytes);
 int kb_gpt_write(struct kb_drive *d, const uint8_t part_guid[16], const char *part_name) WARN_UNUSED MAY_PARK;
 int kb_gpt_clear(struct kb_drive *d) WARN_UNUSED MAY_PARK;
 /* What is on the drive now: KB_CONTENT_BLANK, our partition, or somebody else's (a text in out_what). */

@@ -29,6 +29,14 @@ kb_pool_bytes(uint64_t size_bytes)
 	return ALIGN_DOWN(size_bytes - 2 * EDGE_BYTES, unit);
 }
 
+uint64_t
+kb_bytes_for_pool(uint64_t pool_bytes)
+{
+	uint64_t size = ALIGN_UP(pool_bytes, MIB) + 2 * EDGE_BYTES;
+
+	return size < SMALL_DRIVE_BYTES ? size : ALIGN_UP(pool_bytes, 256 * MIB) + 2 * EDGE_BYTES;
+}
+
 /* CRC-32 of IEEE 802.3. A table is read once in a drive's life: no speed needed. */
 static uint32_t
 crc32_of(const void *data, size_t len)

@@ -168,13 +168,13 @@ static bool
 set_is_away(const struct pool *p, uint32_t set_index)
 {
 	const struct vdev_set *set = &p->v.sets[set_index];
-	uint32_t away = 0;
+	uint32_t away = 0, blank = vdev_blank(&p->v, set_index);
 
 	for (uint32_t c = 0; c < set->cfg.width; c++) {
 		enum raidz_col_state state;
 		struct kb_drive *d = raidz_group_column(set->rg, c, &state);
 
-		away += d == NULL || kb_is_gone(d);
+		away += d == NULL || kb_is_gone(d) || (blank >> c & 1) != 0;
 	}
 	return away > raidz_tolerates(&set->cfg);
 }

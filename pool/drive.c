@@ -32,9 +32,8 @@ drive_member(struct pool *p, const struct guid *guid)
 	return NULL;
 }
 
-/* No block is read from or written to the old descriptor any more when this returns. */
-static void
-let_go(struct pool *p, struct vdev_drive *m)
+void
+drive_let_go(struct pool *p, struct vdev_drive *m)
 {
 	struct kb_drive *old = m->kb;
 
@@ -82,7 +81,7 @@ pool_drive_return(struct pool *p, struct kb_drive *d)
 	m = drive_member(p, &pr.id.drive_guid);
 	err = may_return(p, m, &pr);
 	if (err == 0) {
-		let_go(p, m);
+		drive_let_go(p, m);
 		err = m->role != DRIVE_ROLE_SPARE ? kb_claim(d, false) : 0;
 	}
 	if (err == 0) {
@@ -125,9 +124,26 @@ pool_drive_return(struct pool *p, struct kb_drive *d)
 
 /* ---- replacing ---- */
 
+int
+drive_check_room(
+    const struct pool *p, uint32_t set_index, struct kb_drive *d, char *why, size_t why_len)
+{
+	uint64_t need = vdev_region_need(&p->v.sets[set_index]);
+
+	if (kb_pool_bytes(kb_size(d)) >= need) {
+		return 0;
+	}
+	(void)snprintf(why, why_len,
+	    "%.80s is smaller than what set %u has of each drive: it has %llu bytes, and "
+	    "%llu are needed",
+	    kb_path(d), set_index, (unsigned long long)kb_size(d),
+	    (unsigned long long)kb_bytes_for_pool(need));
+	return -EINVAL;
+}
+
 static int
-may_replace(
-    struct pool *p, const struct vdev_drive *m, uint64_t region_bytes, char *why, size_t why_len)
+may_replace(struct pool *p, const struct vdev_drive *m, struct kb_drive *new_drive, char *why,
+    size_t why_len)
 {
 	const struct vdev_set *set;
 
@@ -139,15 +155,7 @@ may_replace(
 		return -EINVAL;
 	}
 	set = &p->v.sets[m->set_index];
-	if (region_bytes < LABEL_FRONT_BYTES + LABEL_BACK_BYTES + set->cfg.base_bytes -
-			       KB_POOL_START - LABEL_FRONT_BYTES + set->cfg.column_bytes) {
-		(void)snprintf(why, why_len,
-		    "it is smaller than what set %u has of each drive: %llu MiB are needed",
-		    m->set_index,
-		    (unsigned long long)(set->cfg.base_bytes + set->cfg.column_bytes +
-					 LABEL_BACK_BYTES) /
-			    MIB +
-			1);
+	if (drive_check_room(p, m->set_index, new_drive, why, why_len) != 0) {
 		return -EINVAL;
 	}
 	if (p->suspended) {
@@ -202,7 +210,7 @@ replace_locked(struct pool *p, struct vdev_drive *m, struct kb_drive *d, const s
 		kb_unclaim(freed);
 		m->kb = NULL; /* it stays open: a spare from now on */
 	}
-	let_go(p, m);
+	drive_let_go(p, m);
 	m->guid = *guid;
 	m->kb = d;
 	m->region_bytes = region_bytes;
@@ -248,7 +256,7 @@ pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_
 		mutex_unlock(&p->config_lock);
 		return logdev_replace(p, old, new_drive, out_why, why_len);
 	}
-	err = may_replace(p, m, region_bytes, out_why, why_len);
+	err = may_replace(p, m, new_drive, out_why, why_len);
 	if (err == 0) {
 		err = drive_wipe(new_drive, &guid, region_bytes);
 		if (err != 0) {

@@ -6,6 +6,10 @@
 
 /* By its guid; NULL. Under config_lock. */
 struct vdev_drive *drive_member(struct pool *p, const struct guid *guid);
+/* -EINVAL with why: it is too small for a column of the set. */
+int drive_check_room(const struct pool *p, uint32_t set_index, struct kb_drive *d, char *why, size_t why_len) WARN_UNUSED;
+/* No block is read from or written to the old descriptor of a column any more when this returns; m has none. Under config_lock. */
+void drive_let_go(struct pool *p, struct vdev_drive *m) MAY_PARK;
 /* GPT, and nothing where labels are. */
 int drive_wipe(struct kb_drive *d, const struct guid *guid, uint64_t region_bytes) WARN_UNUSED MAY_PARK;
 

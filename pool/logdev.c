@@ -66,6 +66,41 @@ move(struct pool *p, bool to_drives)
 	return settle(p);
 }
 
+/* As after a replay: who joins is durable only when no root needs the old epoch's sides. */
+static int
+renew_locked(struct pool *p)
+{
+	struct pool_log_state *s = p->log;
+	int err = settle(p);
+
+	if (err != 0 || atomic_load(&s->ring) == NULL || !s->in_pool) {
+		return err;
+	}
+	if (s->retired_count + LOG_FAILURES_MAX + 1 >= LOG_RINGS_MAX) {
+		return -EBUSY;
+	}
+	mutex_lock(&p->config_lock);
+	(void)vdev_log_rejoin(&p->v);
+	mutex_unlock(&p->config_lock);
+	s->to_drives = false;
+	atomic_store(&s->moving, true);
+	atomic_store(&s->failed, true);
+	err = settle(p);
+	atomic_store(&p->config_dirty, true);
+	return err;
+}
+
+int
+logdev_renew(struct pool *p)
+{
+	int err;
+
+	mutex_lock(&p->logdev_mu);
+	err = p->suspended ? -ERR_SUSPENDED : renew_locked(p);
+	mutex_unlock(&p->logdev_mu);
+	return err;
+}
+
 static bool
 is_usable(const struct vdev_drive *d)
 {

@@ -235,6 +235,15 @@ int pool_spare_remove(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_
 int pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_drive, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;
 
 /*
+ * attach: kb becomes one more side of the mirror (or single drive) that `drive` is of, blank at first: a resilver fills it, and until then
+ * nothing relies on it. The pool owns kb when this is 0. detach: a side less, when another one that is there has everything; its labels are
+ * erased. Log drives too (-EINVAL: the last one). -ENOENT; -EINVAL with why: parity, too small (exact sizes), the last drive; -ENOSPC with why: too
+ * many; -EBUSY with why; -ERR_SUSPENDED; -EROFS. Durable on return. May park.
+ */
+int pool_drive_attach(struct pool *p, const struct guid *drive, struct kb_drive *kb, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;
+int pool_drive_detach(struct pool *p, const struct guid *drive, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;
+
+/*
  * Scrub: every block in use, on every column, in drive order; what is wrong is rewritten. A resilver is the same for what stale drives
  * lack; it begins by itself and takes the place of a scrub. Both go on after an import where they were.
  */

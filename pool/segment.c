@@ -397,14 +397,14 @@ static bool
 drives_are_gone(const struct vdevs *v)
 {
 	for (uint32_t i = 0; i < v->set_count; i++) {
-		uint32_t gone = 0;
+		uint32_t gone = 0, blank = vdev_blank(v, i);
 
 		for (uint32_t k = 0; k < v->drive_count; k++) {
 			const struct vdev_drive *d = &v->drives[k];
 
-			gone +=
-			    d->role == DRIVE_ROLE_DATA && d->set_index == i &&
-			    (d->kb == NULL || d->state != DRIVE_STATE_ONLINE || kb_is_gone(d->kb));
+			gone += d->role == DRIVE_ROLE_DATA && d->set_index == i &&
+				(d->kb == NULL || d->state != DRIVE_STATE_ONLINE ||
+				    kb_is_gone(d->kb) || (blank >> d->column & 1) != 0);
 		}
 		if (gone > raidz_tolerates(&v->sets[i].cfg)) {
 			return true;

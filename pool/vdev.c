@@ -153,17 +153,38 @@ vdev_lacking(const struct vdevs *v, uint32_t set_index)
 bool
 vdev_can_spare(const struct vdevs *v, uint32_t set_index, uint32_t columns)
 {
-	const struct vdev_set *set = &v->sets[set_index];
-	uint32_t missing = vdev_missing(v, set_index);
-	enum raidz_col_state state;
+	const struct raidz_config *cfg = &v->sets[set_index].cfg;
+	uint32_t lost = columns & ((1u << cfg->width) - 1);
 
-	for (uint32_t c = 0; c < set->cfg.width; c++) {
-		(void)raidz_group_column(set->rg, c, &state);
-		if (((columns >> c) & 1) != 0 && state != RAIDZ_COL_MISSING) {
-			missing++;
+	lost |= vdev_blank(v, set_index);
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		const struct vdev_drive *d = &v->drives[i];
+
+		if (d->role == DRIVE_ROLE_DATA && d->set_index == set_index &&
+		    column_state(d) == RAIDZ_COL_MISSING) {
+			lost |= 1u << d->column;
 		}
 	}
-	return missing <= raidz_tolerates(&set->cfg);
+	return (uint32_t)__builtin_popcount(lost) <= raidz_tolerates(cfg);
+}
+
+uint32_t
+vdev_blank(const struct vdevs *v, uint32_t set_index)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		const struct vdev_drive *d = &v->drives[i];
+
+		if (d->role == DRIVE_ROLE_DATA && d->set_index == set_index && d->dirty_from == 1) {
+			mask |= 1u << d->column;
+		}
+	}
+	/* all that a set has, when it was just added: there is nothing to be missed */
+	return (uint32_t)__builtin_popcount(mask) <= raidz_tolerates(&v->sets[set_index].cfg) &&
+		       !DELIBERATE_BUG("pool-blank-counts")
+		   ? mask
+		   : 0;
 }
 
 int

@@ -75,6 +75,8 @@ int vdev_layout_set(struct vdevs *v, const struct pool_set_spec *spec, uint32_t 
 /* An entry for a drive that is new; false: there are too many. Its role is set first. */
 bool vdev_layout_drive(struct vdevs *v, struct kb_drive *kb, enum drive_role role, uint32_t set_index, uint32_t column);
 void vdev_free(struct vdevs *v, bool close_drives) MAY_PARK;
+/* Bytes that a region must have to hold a column of the set. */
+uint64_t vdev_region_need(const struct vdev_set *set);
 
 /* Opens the groups of v's sets and gives them their drives. */
 /* Locks every data and log drive that is there for this process (spares are shared by pools). -EBUSY with why. */
@@ -125,7 +127,10 @@ struct vdev_drive *vdev_entry_new(struct vdevs *v);
 void vdev_entry_drop(struct vdev_drive *d);
 /* The drive of a column of a set; NULL: no such column. */
 struct vdev_drive *vdev_column(const struct vdevs *v, uint32_t set_index, uint32_t column);
-/* Could the set do without these columns (a mask) as well? Who can't be spared isn't declared out: the pool is suspended instead. */
+/* Columns of a set, as a mask, whose drives are new and have not been filled yet: nobody may rely on them. */
+uint32_t vdev_blank(const struct vdevs *v, uint32_t set_index);
+/* Could the set do without these columns (a mask) as well? Who can't be spared isn't declared out: the pool is suspended instead. Blank columns
+ * are no help. */
 bool vdev_can_spare(const struct vdevs *v, uint32_t set_index, uint32_t columns);
 /* Columns of a set that are neither read nor written. */
 uint32_t vdev_missing(const struct vdevs *v, uint32_t set_index);

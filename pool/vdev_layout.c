@@ -58,6 +58,12 @@ smallest_region(struct kb_drive *const *drives, uint32_t count)
 	return least;
 }
 
+uint64_t
+vdev_region_need(const struct vdev_set *set)
+{
+	return set->cfg.base_bytes - KB_POOL_START + set->cfg.column_bytes + LABEL_BACK_BYTES;
+}
+
 int
 vdev_layout_set(struct vdevs *v, const struct pool_set_spec *spec, uint32_t index)
 {

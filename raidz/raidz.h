@@ -51,6 +51,13 @@ void raidz_group_set_column(
 void raidz_group_quiesce(struct raidz_group *rg) MAY_PARK;
 struct kb_drive *raidz_group_column(
     const struct raidz_group *rg, uint32_t col, enum raidz_col_state *out_state);
+/* A second drive of a column, on the way to take the first one's place (NULL: none): every write goes to it as well, scrubs fill it like a
+ * STALE column, and it is read when the column has no first drive. Nothing else depends on it: no status becomes worse for it. */
+void raidz_group_set_twin(struct raidz_group *rg, uint32_t col, struct kb_drive *twin);
+/* Columns of a mirror, 1..16; new ones are MISSING until they are set. Takes effect for I/O that starts afterwards. Any reactor, one at a time. */
+void raidz_group_set_width(struct raidz_group *rg, uint32_t width);
+/* Columns are longer from now on; never shorter. */
+void raidz_group_grow(struct raidz_group *rg, uint64_t column_bytes);
 const struct raidz_config *raidz_group_config(const struct raidz_group *rg);
 /* Read-only: nothing is written, not even repairs; raidz_write gives -EROFS. */
 void raidz_group_set_readonly(struct raidz_group *rg, bool readonly);
@@ -60,7 +67,8 @@ uint64_t raidz_capacity_sectors(const struct raidz_config *cfg);                
 uint32_t raidz_alloc_sectors(const struct raidz_config *cfg, uint32_t len_bytes); /* set sectors a block of len takes, parity and padding included */
 uint32_t raidz_tolerates(const struct raidz_config *cfg);                       /* columns that may be lost */
 
-/* Masks have bit c for drive c of the group. */
+/* Masks have bit c for drive c of the group, bit RAIDZ_TWIN + c for its twin. */
+#define RAIDZ_TWIN 16u
 struct raidz_report {
 	uint32_t io_error;   /* columns that answered with an error or not in time */
 	uint32_t cksum_bad;  /* columns proved wrong by reconstruction */

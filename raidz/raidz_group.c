@@ -30,6 +30,8 @@ raidz_group_create(const struct raidz_config *cfg, struct raidz_group **out)
 		return -ENOMEM;
 	}
 	rg->cfg = *cfg;
+	atomic_init(&rg->width, cfg->width);
+	atomic_init(&rg->column_bytes, cfg->column_bytes);
 	mutex_init(&rg->quiesce, RANK_RAIDZ);
 	for (uint32_t c = 0; c < RAIDZ_WIDTH_MAX; c++) {
 		atomic_init(&rg->col[c], (uintptr_t)RAIDZ_COL_MISSING);
@@ -48,11 +50,21 @@ raidz_group_destroy(struct raidz_group *rg)
 	mem_free(rg);
 }
 
+struct raidz_config
+raidz_cfg_now(const struct raidz_group *rg)
+{
+	struct raidz_config cfg = rg->cfg;
+
+	cfg.width = atomic_load(&rg->width);
+	cfg.column_bytes = atomic_load(&rg->column_bytes);
+	return cfg;
+}
+
 void
 raidz_group_set_column(
     struct raidz_group *rg, uint32_t col, struct kb_drive *drive, enum raidz_col_state state)
 {
-	ASSERT(col < rg->cfg.width);
+	ASSERT(col < RAIDZ_WIDTH_MAX);
 	ASSERT(drive != NULL || state == RAIDZ_COL_MISSING);
 	ASSERT(((uintptr_t)drive & COL_STATE_MASK) == 0);
 	atomic_store(&rg->col[col], (uintptr_t)drive | (uintptr_t)state);
@@ -69,8 +81,31 @@ column_get(const struct raidz_group *rg, uint32_t col, enum raidz_col_state *out
 struct kb_drive *
 raidz_group_column(const struct raidz_group *rg, uint32_t col, enum raidz_col_state *out_state)
 {
-	ASSERT(col < rg->cfg.width);
+	ASSERT(col < RAIDZ_WIDTH_MAX);
 	return column_get(rg, col, out_state);
+}
+
+void
+raidz_group_set_twin(struct raidz_group *rg, uint32_t col, struct kb_drive *twin)
+{
+	ASSERT(col < RAIDZ_WIDTH_MAX);
+	atomic_store(&rg->twin[col], twin);
+}
+
+void
+raidz_group_set_width(struct raidz_group *rg, uint32_t width)
+{
+	ASSERT(rg->cfg.kind == RAIDZ_KIND_MIRROR);
+	ASSERT(width >= 1 && width <= RAIDZ_WIDTH_MAX);
+	atomic_store(&rg->width, width);
+}
+
+void
+raidz_group_grow(struct raidz_group *rg, uint64_t column_bytes)
+{
+	ASSERT(column_bytes % SECTOR_BYTES == 0);
+	ASSERT(column_bytes >= atomic_load(&rg->column_bytes));
+	atomic_store(&rg->column_bytes, column_bytes);
 }
 
 const struct raidz_config *
@@ -92,10 +127,13 @@ raidz_enter(struct raidz_group *rg, struct raidz_cols *out)
 	ASSERT(self < RAIDZ_REACTORS_MAX);
 	*out = (struct raidz_cols){.epoch = atomic_load(&rg->epoch) & 1};
 	atomic_fetch_add(&rg->inflight[self].count[out->epoch], 1);
+	out->cfg = raidz_cfg_now(rg);
 	out->readonly = atomic_load(&rg->readonly);
-	for (uint32_t c = 0; c < rg->cfg.width; c++) {
+	for (uint32_t c = 0; c < out->cfg.width; c++) {
 		enum raidz_col_state state;
 		struct kb_drive *d = column_get(rg, c, &state);
+		out->twin[c] = atomic_load(&rg->twin[c]);
+		out->twins |= out->twin[c] != NULL ? 1u << c : 0;
 		if (state == RAIDZ_COL_MISSING) {
 			continue;
 		}
@@ -139,41 +177,55 @@ raidz_group_quiesce(struct raidz_group *rg)
 	mutex_unlock(&rg->quiesce);
 }
 
+/* All drives given, at once; the mask of those that failed. */
+static uint32_t
+drives_flush(struct kb_drive *const *drives, uint32_t width)
+{
+	struct kb_io io[RAIDZ_WIDTH_MAX];
+	struct kb_group group;
+	uint32_t failed = 0;
+
+	kb_group_init(&group);
+	for (uint32_t c = 0; c < width; c++) {
+		if (drives[c] != NULL) {
+			io[c] = (struct kb_io){.op = KB_FLUSH};
+			kb_submit(drives[c], &io[c], &group, 0);
+		}
+	}
+	kb_group_wait(&group);
+	for (uint32_t c = 0; c < width; c++) {
+		if (drives[c] != NULL && io[c].status != 0) {
+			failed |= 1u << c;
+		}
+	}
+	return failed;
+}
+
 int
 raidz_flush(struct raidz_group *rg, uint32_t *out_failed)
 {
 	struct raidz_cols cols;
-	struct kb_io io[RAIDZ_WIDTH_MAX];
-	struct kb_group group;
-	uint32_t failed = 0;
-	uint32_t missing = 0;
+	uint32_t failed, missing = 0;
 
 	raidz_enter(rg, &cols);
-	kb_group_init(&group);
-	for (uint32_t c = 0; c < rg->cfg.width; c++) {
-		if (cols.drive[c] == NULL) {
-			missing++;
-			continue;
-		}
-		io[c] = (struct kb_io){.op = KB_FLUSH};
-		kb_submit(cols.drive[c], &io[c], &group, 0);
-	}
-	kb_group_wait(&group);
-	for (uint32_t c = 0; c < rg->cfg.width; c++) {
-		if (cols.drive[c] != NULL && io[c].status != 0) {
-			failed |= 1u << c;
-		}
+	failed = drives_flush(cols.drive, cols.cfg.width);
+	*out_failed = failed;
+	if (cols.twins != 0) {
+		*out_failed |= drives_flush(cols.twin, cols.cfg.width) << RAIDZ_TWIN;
 	}
 	raidz_leave(rg, &cols);
-	*out_failed = failed;
+	for (uint32_t c = 0; c < cols.cfg.width; c++) {
+		missing += cols.drive[c] == NULL;
+	}
 	uint32_t lost = missing + (uint32_t)__builtin_popcount(failed);
-	return lost <= raidz_tolerates(&rg->cfg) ? 0 : -EIO;
+	return lost <= raidz_tolerates(&cols.cfg) ? 0 : -EIO;
 }
 
 void
 raidz_discard(struct raidz_group *rg, uint64_t sector, uint64_t count)
 {
-	uint64_t capacity = raidz_capacity_sectors(&rg->cfg);
+	struct raidz_config cfg = raidz_cfg_now(rg);
+	uint64_t capacity = raidz_capacity_sectors(&cfg);
 	uint64_t per_row = rg->cfg.kind == RAIDZ_KIND_MIRROR ? 1 : rg->cfg.width;
 	if (sector > capacity || count > capacity - sector) {
 		return;
@@ -186,7 +238,7 @@ raidz_discard(struct raidz_group *rg, uint64_t sector, uint64_t count)
 
 	raidz_enter(rg, &cols);
 	kb_group_init(&group);
-	for (uint32_t c = 0; c < rg->cfg.width && first < end && !cols.readonly; c++) {
+	for (uint32_t c = 0; c < cols.cfg.width && first < end && !cols.readonly; c++) {
 		if (cols.drive[c] == NULL) {
 			continue;
 		}

@@ -21,8 +21,11 @@ struct raidz_inflight {
 };
 
 struct raidz_group {
-	struct raidz_config cfg;               /* [c] */
+	struct raidz_config cfg; /* [c] as it was created; raidz_cfg_now has the width and length of now */
 	atomic_uintptr_t col[RAIDZ_WIDTH_MAX]; /* [a] drive pointer, state in the low bits */
+	_Atomic(struct kb_drive *) twin[RAIDZ_WIDTH_MAX]; /* [a] NULL: none */
+	atomic_uint width;         /* [a] of a mirror, which may change; else cfg.width */
+	atomic_ullong column_bytes; /* [a] grows */
 	atomic_bool readonly;                  /* [a] */
 	atomic_uint epoch;                     /* [a] changed under quiesce */
 	struct mutex quiesce;                  /* one quiescer at a time */
@@ -31,13 +34,19 @@ struct raidz_group {
 
 /* The drives as one operation sees them, from its start to its end. */
 struct raidz_cols {
+	struct raidz_config cfg;
 	struct kb_drive *drive[RAIDZ_WIDTH_MAX]; /* NULL: missing */
+	struct kb_drive *twin[RAIDZ_WIDTH_MAX];  /* NULL: none */
+	uint32_t twins;                          /* which columns have one */
+	uint32_t stand_ins;                      /* of a read: columns whose drive is the twin */
 	uint32_t online, stale;                  /* drive masks, disjoint */
 	bool readonly;
 	uint32_t epoch; /* for raidz_leave */
 };
 void raidz_enter(struct raidz_group *rg, struct raidz_cols *out);
 void raidz_leave(struct raidz_group *rg, const struct raidz_cols *cols);
+/* The configuration as it is now. */
+struct raidz_config raidz_cfg_now(const struct raidz_group *rg);
 
 /* ---- raidz_io.c ---- */
 
@@ -109,5 +118,7 @@ int raidz_mirror_run(struct raidz_job *j, uint32_t attempts) WARN_UNUSED;
 /* Writes the columns back from their places and reads the repaired ones again into spare (not the
  * STALE ones, for which this is an ordinary write). Only for what verify has approved. May park. */
 void raidz_job_rewrite(struct raidz_job *j, uint32_t columns, struct raidz_place spare);
+/* Scrub, when every column's place holds what is right: gives the twins theirs. May park. */
+void raidz_job_write_twins(struct raidz_job *j);
 
 #endif

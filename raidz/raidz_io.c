@@ -25,8 +25,17 @@ void
 raidz_job_init(struct raidz_job *j, struct raidz_group *rg, uint64_t sector, uint32_t len)
 {
 	*j = (struct raidz_job){.rg = rg, .len_bytes = len};
-	raidz_map_block(&rg->cfg, sector, len, &j->map);
 	raidz_enter(rg, &j->cols);
+	for (uint32_t c = 0; c < j->cols.cfg.width; c++) {
+		if (j->cols.drive[c] == NULL && j->cols.twin[c] != NULL) {
+			/* better than nothing: what is read is verified */
+			j->cols.drive[c] = j->cols.twin[c];
+			j->cols.twin[c] = NULL;
+			j->cols.stand_ins |= 1u << c;
+			j->cols.stale |= 1u << c;
+		}
+	}
+	raidz_map_block(&j->cols.cfg, sector, len, &j->map);
 	j->online = columns_of(&j->map, j->cols.online);
 	j->stale = columns_of(&j->map, j->cols.stale);
 }
@@ -36,7 +45,9 @@ raidz_job_drives(const struct raidz_job *j, uint32_t columns)
 {
 	uint32_t out = 0;
 	for (uint32_t c = 0; c < j->map.col_count; c++) {
-		out |= ((columns >> c) & 1) << j->map.col[c].drive;
+		uint32_t drive = j->map.col[c].drive;
+		uint32_t bit = ((columns >> c) & 1) << drive;
+		out |= (j->cols.stand_ins >> drive & 1) != 0 ? bit << RAIDZ_TWIN : bit;
 	}
 	return out;
 }
@@ -89,6 +100,44 @@ raidz_job_io(struct raidz_job *j, enum kb_op op, uint32_t mask, struct raidz_res
 		out->failed |= status != 0 ? bit : 0;
 		out->lost |= status == -ETIMEDOUT || status == -ERR_GONE ? bit : 0;
 		out->late |= status == -ETIMEDOUT ? bit : 0;
+	}
+}
+
+void
+raidz_job_write_twins(struct raidz_job *j)
+{
+	struct kb_io io[RAIDZ_WIDTH_MAX];
+	struct kb_seg seg[RAIDZ_WIDTH_MAX];
+	struct kb_group group;
+	const struct raidz_map *m = &j->map;
+
+	if (j->cols.twins == 0 || j->cols.readonly || !j->scrub) {
+		return;
+	}
+	kb_group_init(&group);
+	for (uint32_t c = 0; c < m->col_count; c++) {
+		struct kb_drive *twin = j->cols.twin[m->col[c].drive];
+		if (twin != NULL) {
+			seg[c] = (struct kb_seg){.buf = j->place[c].buf,
+			    .off_bytes = j->place[c].off_bytes,
+			    .len_bytes = m->col[c].rows * SECTOR_BYTES};
+			io[c] = (struct kb_io){.op = KB_WRITE,
+			    .off_bytes =
+				j->cols.cfg.base_bytes + (m->col[c].drive_sector << SECTOR_SHIFT),
+			    .segs = &seg[c],
+			    .seg_count = 1};
+			kb_submit(twin, &io[c], &group, 0);
+		}
+	}
+	kb_group_wait(&group);
+	for (uint32_t c = 0; c < m->col_count; c++) {
+		uint32_t bit = 1u << RAIDZ_TWIN << m->col[c].drive;
+		if (j->cols.twin[m->col[c].drive] == NULL) {
+			continue;
+		}
+		j->report.rewritten |= io[c].status == 0 ? bit : 0;
+		j->report.unwritten |= io[c].status != 0 ? bit : 0;
+		j->report.late |= io[c].status == -ETIMEDOUT ? bit : 0;
 	}
 }
 

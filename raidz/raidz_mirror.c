@@ -119,6 +119,7 @@ mirror_repair(struct mirror *m, uint32_t good, uint32_t wrong)
 	columns |= j->scrub ? j->stale : 0;
 	columns &= ~j->lost;
 	j->report.cksum_bad |= raidz_job_drives(j, wrong & j->online);
+	raidz_job_write_twins(j);
 	if (columns == 0 || !rewrite) {
 		return;
 	}

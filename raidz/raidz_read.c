@@ -30,7 +30,8 @@ raidz_read(struct raidz_group *rg, uint64_t sector, uint32_t len_bytes, struct i
     uint32_t off_bytes, raidz_verify_fn *verify, void *verify_arg, struct raidz_report *out_report)
 {
 	struct raidz_job j;
-	if (!raidz_block_fits(&rg->cfg, sector, len_bytes) || off_bytes % SECTOR_BYTES != 0 ||
+	struct raidz_config cfg = raidz_cfg_now(rg);
+	if (!raidz_block_fits(&cfg, sector, len_bytes) || off_bytes % SECTOR_BYTES != 0 ||
 	    off_bytes > (*buf)->cap_bytes || len_bytes > (*buf)->cap_bytes - off_bytes) {
 		return -EINVAL;
 	}
@@ -51,7 +52,8 @@ raidz_scrub_block(struct raidz_group *rg, uint64_t sector, uint32_t len_bytes,
 {
 	struct raidz_job j;
 	struct iobuf *data = NULL; /* side memory, gone by the time we return */
-	if (!raidz_block_fits(&rg->cfg, sector, len_bytes)) {
+	struct raidz_config cfg = raidz_cfg_now(rg);
+	if (!raidz_block_fits(&cfg, sector, len_bytes)) {
 		return -EINVAL;
 	}
 	raidz_job_init(&j, rg, sector, len_bytes);

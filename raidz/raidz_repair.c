@@ -205,6 +205,7 @@ round_repair(struct round *r)
 	uint32_t rewrite = (wrong | (j->failed & j->online)) & ~j->lost;
 	rewrite |= j->scrub ? j->stale & ~j->lost : 0;
 	raidz_job_rewrite(j, rewrite, r->parity[0]);
+	raidz_job_write_twins(j);
 }
 
 /* The columns of each stage. */

@@ -59,9 +59,9 @@ parity_bytes(const struct raidz_config *cfg, uint32_t len_bytes)
 static int
 block_check(const struct raidz_group *rg, const struct raidz_block *b)
 {
-	if (!raidz_block_fits(&rg->cfg, b->sector, b->len_bytes) ||
-	    b->off_bytes % SECTOR_BYTES != 0 || b->off_bytes > b->buf->cap_bytes ||
-	    b->len_bytes > b->buf->cap_bytes - b->off_bytes) {
+	struct raidz_config cfg = raidz_cfg_now(rg);
+	if (!raidz_block_fits(&cfg, b->sector, b->len_bytes) || b->off_bytes % SECTOR_BYTES != 0 ||
+	    b->off_bytes > b->buf->cap_bytes || b->len_bytes > b->buf->cap_bytes - b->off_bytes) {
 		return -EINVAL;
 	}
 	return 0;
@@ -127,11 +127,18 @@ run_append(struct wave *w, uint32_t drive, uint64_t sector, struct kb_seg seg, b
 	r->end_sector = sector + (seg.len_bytes >> SECTOR_SHIFT);
 }
 
+/* By its drive, or by a twin. */
+static bool
+is_written(const struct wave *w, uint32_t drive)
+{
+	return w->cols.drive[drive] != NULL || w->cols.twin[drive] != NULL;
+}
+
 static void
 block_append(struct wave *w, uint32_t index, const struct raidz_map *m, uint32_t parity_off)
 {
 	const struct raidz_block *b = w->block[index];
-	uint32_t width = w->rg->cfg.width;
+	uint32_t width = w->cols.cfg.width;
 	memset(w->io_of[index], NO_IO, sizeof(w->io_of[index]));
 	for (uint32_t c = 0; c < m->col_count; c++) {
 		uint32_t drive = m->col[c].drive;
@@ -142,17 +149,18 @@ block_append(struct wave *w, uint32_t index, const struct raidz_map *m, uint32_t
 					: b->off_bytes + m->col[c].data_off_bytes,
 		    .len_bytes = m->col[c].rows * SECTOR_BYTES,
 		};
-		if (w->cols.drive[drive] != NULL) {
+		if (is_written(w, drive)) {
 			run_append(w, drive, m->col[c].drive_sector, seg, false);
 			w->io_of[index][drive] = (uint8_t)(w->run[drive].io_count - 1);
 		}
 	}
-	uint64_t pad_at = b->sector + raidz_alloc_sectors(&w->rg->cfg, b->len_bytes) - m->pad_count;
+	uint64_t pad_at =
+	    b->sector + raidz_alloc_sectors(&w->cols.cfg, b->len_bytes) - m->pad_count;
 	for (uint32_t i = 0; i < m->pad_count; i++, pad_at++) {
 		uint32_t drive = (uint32_t)(pad_at % width);
 		struct kb_seg seg = {
 		    .buf = w->buf, .off_bytes = parity_off, .len_bytes = SECTOR_BYTES};
-		if (w->cols.drive[drive] != NULL) {
+		if (is_written(w, drive)) {
 			run_append(w, drive, pad_at / width, seg, true);
 		}
 	}
@@ -166,7 +174,7 @@ block_prepare(struct wave *w, uint32_t index)
 	struct raidz_map m;
 	uint8_t *mem[RAIDZ_WIDTH_MAX];
 	uint32_t parity_off = w->parity_off;
-	raidz_map_block(&w->rg->cfg, b->sector, b->len_bytes, &m);
+	raidz_map_block(&w->cols.cfg, b->sector, b->len_bytes, &m);
 	if (m.parity > 0) {
 		for (uint32_t c = 0; c < m.col_count; c++) {
 			mem[c] = c < m.parity
@@ -183,16 +191,53 @@ static void
 wave_submit(struct wave *w)
 {
 	kb_group_init(&w->group);
-	for (uint32_t d = 0; d < w->rg->cfg.width; d++) {
+	for (uint32_t d = 0; d < w->cols.cfg.width; d++) {
 		struct run *r = &w->run[d];
 		if (r->io_count > 0) {
 			w->io[d][r->io_count - 1].seg_count -= r->pads;
 		}
-		for (uint32_t i = 0; i < r->io_count; i++) {
+		for (uint32_t i = 0; i < r->io_count && w->cols.drive[d] != NULL; i++) {
 			kb_submit(w->cols.drive[d], &w->io[d][i], &w->group, 0);
 		}
 	}
 	kb_group_wait(&w->group);
+}
+
+/* The same for the twins, when the drives' own I/Os have been judged: it takes their place. */
+static void
+twins_submit(struct wave *w)
+{
+	kb_group_init(&w->group);
+	for (uint32_t d = 0; d < w->cols.cfg.width; d++) {
+		for (uint32_t i = 0; i < w->run[d].io_count && w->cols.twin[d] != NULL; i++) {
+			const struct kb_io done = w->io[d][i];
+			w->io[d][i] = (struct kb_io){.op = KB_WRITE,
+			    .off_bytes = done.off_bytes,
+			    .segs = done.segs,
+			    .seg_count = done.seg_count};
+			kb_submit(w->cols.twin[d], &w->io[d][i], &w->group, 0);
+		}
+	}
+	kb_group_wait(&w->group);
+}
+
+/* A twin that was missed makes no block worse. */
+static void
+twins_settle(struct wave *w, uint32_t index)
+{
+	struct raidz_report *r = &w->block[index]->report;
+	for (uint32_t d = 0; d < w->cols.cfg.width; d++) {
+		uint32_t bit = 1u << RAIDZ_TWIN << d;
+		if (w->cols.twin[d] == NULL || w->io_of[index][d] == NO_IO) {
+			continue;
+		}
+		int status = w->io[d][w->io_of[index][d]].status;
+		if (status != 0) {
+			r->unwritten |= bit;
+			r->io_error |= bit;
+			r->late |= status == -ETIMEDOUT ? bit : 0;
+		}
+	}
 }
 
 /* What became of the columns of one block. */
@@ -201,11 +246,11 @@ block_settle(struct wave *w, uint32_t index)
 {
 	struct raidz_block *b = w->block[index];
 	struct raidz_map m;
-	raidz_map_block(&w->rg->cfg, b->sector, b->len_bytes, &m);
+	raidz_map_block(&w->cols.cfg, b->sector, b->len_bytes, &m);
 	for (uint32_t c = 0; c < m.col_count; c++) {
 		uint32_t drive = m.col[c].drive;
 		uint32_t bit = 1u << drive;
-		if (w->io_of[index][drive] == NO_IO) {
+		if (w->io_of[index][drive] == NO_IO || w->cols.drive[drive] == NULL) {
 			b->report.unwritten |= bit;
 			continue;
 		}
@@ -217,7 +262,7 @@ block_settle(struct wave *w, uint32_t index)
 		}
 	}
 	uint32_t lost = (uint32_t)__builtin_popcount(b->report.unwritten);
-	b->status = lost == 0 ? 0 : lost <= raidz_tolerates(&w->rg->cfg) ? -ERR_DEGRADED : -EIO;
+	b->status = lost == 0 ? 0 : lost <= raidz_tolerates(&w->cols.cfg) ? -ERR_DEGRADED : -EIO;
 }
 
 /* Writes count blocks, those with a status already excepted. */
@@ -246,6 +291,12 @@ wave_write(struct raidz_group *rg, struct raidz_block *blocks, uint32_t count, s
 	wave_submit(w);
 	for (uint32_t i = 0; i < w->count; i++) {
 		block_settle(w, i);
+	}
+	if (w->cols.twins != 0 && !DELIBERATE_BUG("raidz-twin-unwritten")) {
+		twins_submit(w);
+		for (uint32_t i = 0; i < w->count; i++) {
+			twins_settle(w, i);
+		}
 	}
 	raidz_leave(rg, &w->cols);
 	return 0;

@@ -253,6 +253,31 @@ do_spare(struct sim *s, const struct pool_status *st)
 	}
 }
 
+/* A side more or less, where there are mirrors. */
+static void
+do_attach(struct sim *s, const struct pool_status *st)
+{
+	int medium, blank = pick_blank(s, st);
+	const struct pool_drive_status *d = pick_member(s, st, DRIVE_ROLE_DATA, &medium);
+	char why[200];
+	if (d == NULL || s->machine.kind != RAIDZ_KIND_MIRROR) {
+		return;
+	}
+	if (m_chance(&s->rng, 50)) {
+		judge(
+		    s, "detaches", medium, pool_drive_detach(s->pool, &d->guid, why, sizeof(why)));
+	} else if (blank >= 0) {
+		struct kb_drive *new_drive = open_medium(s, blank);
+		int err = new_drive != NULL
+			      ? pool_drive_attach(s->pool, &d->guid, new_drive, why, sizeof(why))
+			      : -ENODEV;
+		judge(s, "attaches", blank, err);
+		if (err != 0 && new_drive != NULL) {
+			kb_close(new_drive);
+		}
+	}
+}
+
 /* Once, when there are media enough. */
 static void
 do_add(struct sim *s, const struct pool_status *st)
@@ -300,7 +325,7 @@ operate(void *sim)
 {
 	static void (*const acts[])(struct sim * s, const struct pool_status *st) = {do_pull,
 	    do_pull, do_put_back, do_put_back, do_put_back, do_offline, do_offline, do_replace,
-	    do_log, do_spare, do_add, do_scrub};
+	    do_log, do_spare, do_attach, do_attach, do_add, do_scrub};
 	struct sim *s = sim;
 	while (!s->stopping && !sim_bad(s)) {
 		struct pool_status st;
