@@ -20,6 +20,11 @@ sim_operator_draw(struct sim *s)
 	if (mc->fill) {
 		return;
 	}
+	if (mc->kind == RAIDZ_KIND_PARITY && m_chance(&s->rng, 20)) {
+		mc->kind = RAIDZ_KIND_MIRROR;
+		mc->width = 1 + m_below(&s->rng, 3);
+		mc->parity = 0;
+	}
 	if (mc->kind == RAIDZ_KIND_PARITY && m_chance(&s->rng, 50)) {
 		mc->parity = 1 + m_below(&s->rng, 3);
 		mc->width = MAX(mc->width, mc->parity + 2);
