@@ -75,6 +75,9 @@ struct adm {
 	struct waitgroup sessions; /* the acceptor and every session */
 	struct spin session_guard;
 	struct list session_list; /* under session_guard */
+	uint64_t session_last; /* number of the newest session; under session_guard */
+	struct mutex diff_lock; /* RANK_LEAF: the list below */
+	struct list diffs;      /* of struct adm_diff */
 	uint32_t session_count, guest_count; /* under session_guard; guests: not administrators */
 	uint64_t started_ns;
 	bool safe_mode;
@@ -234,6 +237,12 @@ int fs_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
 
 /* Is it, or with below something below it, protected (a property) from being destroyed? Fills e. */
 int fs_check_protected(struct adm_pool *ap, const char *name, bool below, struct adm_error *e);
+
+/* ---- cmd_diff.c ---- */
+#define ADM_ARG_SESSION "session" /* an argument that the server sets: whose request it is */
+int diff_cmd(struct adm *a, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
+void diff_session_ends(struct adm *a, uint64_t session) MAY_PARK;
+void diff_look(struct adm *a, struct adm_pool *ap) MAY_PARK; /* hidden snapshots that nobody needs go */
 
 /* ---- trash.c ---- */
 #define TRASH_DIR ".destroyed"

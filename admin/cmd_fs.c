@@ -393,6 +393,7 @@ const struct adm_command adm_fs_commands[] = {
     {"fs undestroy", trash_cmd_undestroy, ADM_CHANGE},
     {"fs list", fs_cmd_list, ADM_LOOK},
     {"fs get", fs_cmd_get, ADM_LOOK},
+    {"fs diff", diff_cmd, ADM_LOOK_PRIVILEGED},
     {"fs set", fs_cmd_set, ADM_CHANGE},
     {NULL, NULL, ADM_LOOK},
 };

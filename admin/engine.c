@@ -220,6 +220,8 @@ engine_main(void *arg)
 	cond_init(&a->stop_changed);
 	wg_init(&a->sessions);
 	spin_init(&a->session_guard);
+	mutex_init(&a->diff_lock, RANK_LEAF);
+	list_init(&a->diffs);
 	list_init(&a->session_list);
 	a->started_ns = rt_now_ns();
 	engine_identify(a);

@@ -207,6 +207,7 @@ monitor_look(struct adm_monitor *m)
 			scrub_look(ap);
 			mutex_unlock(&a->drives_lock);
 		}
+		diff_look(a, ap);
 		trash_look(ap);
 		sched_run(ap, (int64_t)(rt_wall_ns() / NSEC_PER_SEC), sched_note, ap);
 		diary_gather(ap);

@@ -21,6 +21,7 @@ struct session {
 	struct net_conn *conn;
 	bool administrator;
 	uint32_t uid;
+	uint64_t number;
 	char *line;
 	uint32_t cap, len;
 };
@@ -141,7 +142,11 @@ server_execute(struct session *s, const struct adm_request *r, json_t **out, str
 	if (c->need != ADM_LOOK && !s->administrator) {
 		return adm_fail(e, EPERM, "'%s' is for administrators", c->name);
 	}
-	int err = server_run(s->a, c, r->args, out, e);
+	/* whatever the request has there */
+	int err =
+	    json_object_set_new(r->args, ADM_ARG_SESSION, json_integer((json_int_t)s->number)) != 0
+		? adm_fail(e, ENOMEM, "out of memory")
+		: server_run(s->a, c, r->args, out, e);
 	if (err == 0 && (c->need == ADM_CHANGE || c->need == ADM_DRIVES) &&
 	    !adm_arg_flag(r->args, "dry_run")) {
 		server_note(s, c, r);
@@ -254,6 +259,7 @@ session_run(void *arg)
 		err = session_lines(s);
 	}
 	struct adm *a = s->a;
+	diff_session_ends(a, s->number);
 	spin_lock(&a->session_guard);
 	list_remove(&s->link);
 	a->session_count--;
@@ -287,6 +293,7 @@ server_begin(struct adm *a, struct net_conn *conn)
 		full = a->session_count >= SESSIONS_MAX ||
 		       (!s->administrator && a->guest_count >= GUESTS_MAX);
 		if (!full) {
+			s->number = ++a->session_last;
 			a->session_count++;
 			a->guest_count += !s->administrator;
 			list_push_back(&a->session_list, &s->link);

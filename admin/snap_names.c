@@ -59,7 +59,7 @@ snap_name_split(const char *name, char path[DATASET_NAME_MAX + 1], const char **
 {
 	size_t len = strcspn(name, "@");
 	if (name[len] == '\0' || len == 0 || len > DATASET_NAME_MAX || name[len + 1] == '\0' ||
-	    strpbrk(name + len + 1, "@/") != NULL) {
+	    strpbrk(name + len + 1, "@/") != NULL || pool_snap_is_hidden(name + len + 1)) {
 		return false;
 	}
 	memcpy(path, name, len);
@@ -113,6 +113,50 @@ snap_names_each_below(struct adm_pool *ap, const char *name, bool recursive, str
 	}
 	int err = pool_ds_each(ap->pool, path, recursive, below_add, &b);
 	return err != 0 ? names_failed(path, err, e) : 0;
+}
+
+/* ---- hidden ones ---- */
+
+struct hidden {
+	struct adm_pool *ap;
+	struct snap_names *out;
+	const char *prefix, *path;
+};
+
+static int
+hidden_add(void *arg, const struct pool_snap_info *s)
+{
+	struct hidden *h = arg;
+	if (strncmp(s->name, h->prefix, strlen(h->prefix)) == 0) {
+		snap_names_add(h->out, h->path, s->name);
+	}
+	return h->out->no_memory ? -ENOMEM : 0;
+}
+
+static int
+hidden_of(void *arg, struct pool_ds *ds)
+{
+	struct hidden *h = arg;
+	struct pool_ds_info info;
+	pool_ds_get_info(ds, &info);
+	h->path = info.path;
+	int err = pool_snap_each(h->ap->pool, info.path, POOL_SNAP_HIDDEN, hidden_add, h);
+	h->path = NULL;
+	return err == -ENOENT ? 0 : err;
+}
+
+int
+snap_names_hidden(struct adm_pool *ap, const char *prefix, struct snap_names *out)
+{
+	struct hidden h = {.ap = ap, .out = out, .prefix = prefix};
+	if (pool_snap_hidden_count(ap->pool) == 0) {
+		return 0;
+	}
+	int err = pool_ds_each(ap->pool, pool_name(ap->pool), true, hidden_of, &h);
+	if (err != 0) {
+		snap_names_free(out);
+	}
+	return err;
 }
 
 /* ---- ranges ---- */

@@ -15,6 +15,8 @@ json_t *snap_names_json(const struct snap_names *n);
 
 /* "path@snap": is it of that shape? What is in front of the @ goes to path. */
 bool snap_name_split(const char *name, char path[DATASET_NAME_MAX + 1], const char **out_snap);
+/* Hidden snapshots of the pool whose names begin so; nothing is read when there are none. */
+int snap_names_hidden(struct adm_pool *ap, const char *prefix, struct snap_names *out);
 /* path@snap, and with recursive the same of everything below. */
 int snap_names_each_below(struct adm_pool *ap, const char *name, bool recursive,
     struct snap_names *out, struct adm_error *e);

@@ -90,7 +90,13 @@ snap_busy(struct adm_pool *ap, const char *name, struct adm_error *e)
 		adm_fail_next(e, "fs release '%.60s' %.200s", f.text, name);
 		return adm_fail(e, EBUSY, "'%.200s' is held by '%.60s'", name, f.text);
 	}
-	if (pool_snap_clones_each(ap->pool, name, take_clone, &f) > 0) {
+	if (pool_snap_clones_each(ap->pool, name, take_clone, &f) > 0 && trash_is_inside(f.text)) {
+		adm_fail_next(e, "fs destroy --yes '%.200s'   destroys it for good.", f.text);
+		return adm_fail(e, EBUSY,
+		    "'%.100s' has a clone that was destroyed, but can be had back: '%.200s'", name,
+		    f.text);
+	}
+	if (f.text[0] != '\0') {
 		adm_fail_next(e, "fs promote %.200s, or destroy it first.", f.text);
 		return adm_fail(e, EBUSY, "'%.100s' has a clone: '%.200s'", name, f.text);
 	}
@@ -151,6 +157,9 @@ snap_cmd_rename(struct adm_pool *ap, const char *name, const char *to, struct ad
 	if (strchr(to, '@') != NULL &&
 	    (!snap_name_split(to, to_path, &to_snap) || strcmp(path, to_path) != 0)) {
 		return adm_fail(e, EXDEV, "a snapshot stays one of '%.200s'", path);
+	}
+	if (pool_snap_is_hidden(to_snap)) {
+		return snap_failed("renamed", to, -EINVAL, e);
 	}
 	int err = fs_snap_rename(ap->fp, name, to_snap);
 	return err == 0

@@ -50,6 +50,14 @@ const char *cli_value(const struct cli_args *a, char letter);
 /* Sends cmd and args (stolen). On success *out is a new reference (maybe JSON null). Prints the
  * error otherwise. Exit status. */
 int client_call(const char *cmd, json_t *args, json_t **out);
+/* The same for a conversation of several requests. */
+struct client {
+	int fd;
+	FILE *in; /* of fd, which it closes */
+};
+int client_open(struct client *c);
+int client_ask(struct client *c, const char *cmd, json_t *args, json_t **out);
+void client_close(struct client *c);
 /* Does a daemon listen? */
 bool client_reaches(void);
 /* What was typed, for the history of the pool; borrowed until the next one. */
@@ -122,6 +130,7 @@ int verb_fs_create(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_destroy(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_list(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_snapshot(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_diff(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_undestroy(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_rename(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_hold(const struct cli_verb *v, const struct cli_args *a);

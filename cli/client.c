@@ -65,22 +65,16 @@ client_send(int fd, json_t *request)
 }
 
 static json_t *
-client_receive(int fd)
+client_receive(struct client *c)
 {
-	FILE *f = fdopen(fd, "r");
 	char *line = NULL;
 	size_t cap = 0;
 	json_t *answer = NULL;
-	if (f == NULL) {
-		close(fd);
-		return NULL;
-	}
-	ssize_t len = getline(&line, &cap, f);
+	ssize_t len = getline(&line, &cap, c->in);
 	if (len > 0) {
 		answer = json_loadb(line, (size_t)len, 0, NULL);
 	}
 	free(line);
-	fclose(f);
 	return answer;
 }
 
@@ -126,9 +120,35 @@ client_set_line(int argc, char **argv)
 }
 
 int
-client_call(const char *cmd, json_t *args, json_t **out)
+client_open(struct client *c)
 {
 	const char *path;
+	int fd = client_connect(&path);
+	c->in = fd >= 0 ? fdopen(fd, "r") : NULL;
+	if (c->in != NULL) {
+		c->fd = fd;
+		return CLI_OK;
+	}
+	fprintf(stderr,
+	    "agate: the daemon doesn't answer at %s: %s\n"
+	    "       Nothing was changed.\n"
+	    "       Is agated running? " AGATE_SOCKET_ENV " names another socket.\n",
+	    path, strerror(errno));
+	if (fd >= 0) {
+		close(fd);
+	}
+	return CLI_UNREACHABLE;
+}
+
+void
+client_close(struct client *c)
+{
+	fclose(c->in);
+}
+
+int
+client_ask(struct client *c, const char *cmd, json_t *args, json_t **out)
+{
 	json_t *request = json_pack("{s:i, s:s, s:o*, s:s*}", "v", AGATE_PROTOCOL_VERSION, "cmd",
 	    cmd, "args", args, "line", typed_line[0] != '\0' ? typed_line : NULL);
 	*out = NULL;
@@ -137,19 +157,9 @@ client_call(const char *cmd, json_t *args, json_t **out)
 		json_decref(request);
 		return CLI_FAILED;
 	}
-	int fd = client_connect(&path);
-	if (fd < 0) {
-		fprintf(stderr,
-		    "agate: the daemon doesn't answer at %s: %s\n"
-		    "       Nothing was changed.\n"
-		    "       Is agated running? " AGATE_SOCKET_ENV " names another socket.\n",
-		    path, strerror(errno));
-		json_decref(request);
-		return CLI_UNREACHABLE;
-	}
-	bool sent = client_send(fd, request);
+	bool sent = client_send(c->fd, request);
 	json_decref(request);
-	json_t *answer = client_receive(fd);
+	json_t *answer = client_receive(c);
 	if (!sent || answer == NULL) {
 		fprintf(stderr, "agate: the daemon ended the conversation; the command may or may "
 				"not have been carried out\n");
@@ -165,4 +175,19 @@ client_call(const char *cmd, json_t *args, json_t **out)
 	*out = result != NULL ? json_incref(result) : json_null();
 	json_decref(answer);
 	return CLI_OK;
+}
+
+int
+client_call(const char *cmd, json_t *args, json_t **out)
+{
+	struct client c;
+	int status = client_open(&c);
+	*out = NULL;
+	if (status != CLI_OK) {
+		json_decref(args);
+		return status;
+	}
+	status = client_ask(&c, cmd, args, out);
+	client_close(&c);
+	return status;
 }

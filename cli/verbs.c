@@ -100,6 +100,12 @@ const struct cli_verb cli_verbs[] = {
 	"in .snapshot of every directory.\n"
 	"  fs snapshot -r tank/home@monday",
 	verb_fs_snapshot},
+    {"fs", "diff", "Hj", 1, 2, "[-Hj] PATH@SNAPSHOT [PATH@SNAPSHOT|PATH]",
+	"What happened since the snapshot, or between two of them, or of a clone since its origin: + "
+	"came, - went, M was changed (+1: has a link more), R has another name. -H: change, type, path, old path, links. "
+	"A backslash and three octal digits are a byte that can't be printed.\n"
+	"  fs diff tank/home@monday tank/home@friday",
+	verb_fs_diff},
     {"fs", "hold", "j", 2, 2, "TAG PATH@SNAPSHOT",
 	"Nobody can destroy the snapshot until the tag is released.", verb_fs_hold},
     {"fs", "release", "j", 2, 2, "TAG PATH@SNAPSHOT", "Takes a hold away.", verb_fs_release},

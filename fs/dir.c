@@ -141,3 +141,36 @@ dir_leaf_copy(struct fs_node *n, uint64_t from, void *leaf, uint64_t *out_next_k
 	dir_path_release(&p);
 	return err;
 }
+
+int
+dir_leaf_find(struct fs_node *n, uint64_t key, uint64_t *out_block, uint64_t *out_next_key)
+{
+	struct dir_where w = {.object = fs_node_object(n),
+	    .generation = fs_node_generation(n),
+	    .block = n->ino.dir_root,
+	    .blocks = n->ino.dir_blocks};
+	*out_next_key = 0;
+	for (uint32_t level = n->ino.dir_height; --level > 0;) {
+		struct pool_buf *buf = NULL;
+		w.level = level;
+		int err = pool_buf_hold(n->obj, w.block, false, &buf);
+		if (err != 0) {
+			return err == -ENOENT ? -ERR_CORRUPT : err;
+		}
+		const void *node = pool_buf_data(buf);
+		err = dnode_check(node, &w);
+		if (err == 0) {
+			uint32_t i = inner_find(node, key);
+			if (i + 1 < dnode_count(node)) {
+				*out_next_key = inner_key(node, i + 1);
+			}
+			w.block = inner_block(node, i);
+		}
+		pool_buf_release(buf);
+		if (err != 0) {
+			return err;
+		}
+	}
+	*out_block = w.block;
+	return next_key_check(*out_next_key, key);
+}

@@ -49,6 +49,8 @@ int dir_descend(struct fs_node *n, uint64_t key, struct dir_path *p) WARN_UNUSED
 
 /* Copies the leaf that holds the first key >= from to leaf (DIR_NODE_BYTES). out_count 0: it is empty. */
 int dir_leaf_copy(struct fs_node *n, uint64_t from, void *leaf, uint64_t *out_next_key) WARN_UNUSED MAY_PARK;
+/* The block of that leaf, and the same next key, without reading the leaf; height > 0. */
+int dir_leaf_find(struct fs_node *n, uint64_t key, uint64_t *out_block, uint64_t *out_next_key) WARN_UNUSED MAY_PARK;
 /* Deep check of the whole tree: order, bounds, counters. Sentences to problem. Returns problems or -errno. */
 int dir_verify(struct fs_node *n, void (*problem)(void *arg, const char *what), void *arg) WARN_UNUSED MAY_PARK;
 

@@ -56,6 +56,8 @@ struct pool_ds *fs_ds_pool_ds(struct fs_ds *ds);
 /* All or none, one moment for all. -EEXIST, -ENOENT, -EINVAL, -ENOSPC, -ERR_FEATURE; *out_bad: which name. Durable on return. */
 int fs_snap_create(struct fs_pool *fp, const char *const *names, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
 int fs_snap_destroy(struct fs_pool *fp, const char *const *names, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK; /* -EBUSY: held, or has clones */
+/* They become hidden ones (pool_snap_is_hidden) of these names, and are gone for their readers as when they are destroyed. Same errors, and -EINVAL: too long. */
+int fs_snap_hide(struct fs_pool *fp, const char *const *names, const char *const *hidden, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
 int fs_snap_rename(struct fs_pool *fp, const char *name, const char *new_snap) WARN_UNUSED MAY_PARK;
 int fs_snap_open(struct fs_pool *fp, const char *name, struct fs_ds **out) WARN_UNUSED MAY_PARK;
 int fs_snap_open_guid(struct fs_pool *fp, uint64_t ds_guid, uint64_t snap_guid, struct fs_ds **out) WARN_UNUSED MAY_PARK; /* no lock when it is in service */
@@ -67,6 +69,33 @@ bool fs_ds_is_moving(const struct fs_ds *ds); /* being rolled back, or was: anot
 uint64_t fs_ds_incarnation(const struct fs_ds *ds); /* another one after each rollback */
 int fs_ds_clone(struct fs_pool *fp, const char *snap, const char *path, const char *const *props, uint32_t prop_count, char *why, size_t why_len) WARN_UNUSED MAY_PARK;
 int fs_ds_promote(struct fs_pool *fp, const char *path, char *why, size_t why_len) WARN_UNUSED MAY_PARK;
+
+/*
+ * ---- what happened between two snapshots; from comes before to, in its chain or in the one it was cloned from ----
+ * Nothing of the pool is held between steps. Changes come by ascending object number, each object's together, all names of an object that has several.
+ * '+' a name came, '-' a name went, 'R' a name is another one now, 'M' the object was changed or has another number of links. What is below a directory that was
+ * renamed moved with it and isn't told apart.
+ */
+struct fs_change {
+	char what;            /* '+', '-', 'M', 'R' */
+	uint8_t type;         /* enum fs_type */
+	bool modified;        /* 'M': contents or attributes; false: only links */
+	int32_t links;        /* 'M': so many more */
+	uint64_t object, generation;
+	const char *path;     /* bytes; from '/', the root of the filesystem, on, as it is in `to`; '-': as it was in `from`. NULL: not known (a
+	                       * file of several names, of which the one that is remembered went). "...": too long, its beginning is left out */
+	const char *old_path; /* 'R' */
+};
+typedef void fs_change_fn(void *arg, const struct fs_change *c); /* must not park */
+struct fs_diff;
+/* Names of snapshots. -ENOENT; -EINVAL: from doesn't come before to. */
+int fs_diff_open(struct fs_pool *fp, const char *from, const char *to, struct fs_diff **out) WARN_UNUSED MAY_PARK;
+/* A short while's work, or until max changes were told. -ESTALE: a snapshot was destroyed. fp: the pool that it was opened for, or the same taken up again. */
+int fs_diff_step(struct fs_pool *fp, struct fs_diff *d, uint32_t max, fs_change_fn *emit, void *arg, bool *done) WARN_UNUSED MAY_PARK;
+void fs_diff_close(struct fs_diff *d);
+/* For tests: so many records in memory, then it works in rounds. */
+void fs_diff_limit(struct fs_diff *d, uint32_t records);
+uint64_t fs_diff_steps(const struct fs_diff *d); /* pieces of work so far: leaves, slots, changes */
 
 enum fs_prop_source { FS_PROP_DEFAULT, FS_PROP_LOCAL, FS_PROP_INHERITED, FS_PROP_READONLY };
 struct fs_prop {

@@ -38,6 +38,10 @@ int
 fs_snap_open(struct fs_pool *fp, const char *name, struct fs_ds **out)
 {
 	struct pool_ds *pds;
+	const char *snap = strchr(name, '@');
+	if (snap != NULL && pool_snap_is_hidden(snap + 1)) {
+		return -ENOENT;
+	}
 	int err = pool_snap_open(fp->pool, name, &pds);
 	return err == 0 ? snap_serve(fp, pds, out) : err;
 }
@@ -82,8 +86,10 @@ snap_guids(struct fs_pool *fp, const char *const *names, uint32_t count, uint64_
 	}
 }
 
-int
-fs_snap_destroy(struct fs_pool *fp, const char *const *names, uint32_t count, uint32_t *out_bad)
+/* hidden: what they are called instead; NULL: destroyed. */
+static int
+snaps_leave(struct fs_pool *fp, const char *const *names, const char *const *hidden, uint32_t count,
+    uint32_t *out_bad)
 {
 	uint64_t *guids = mem_zalloc_array(MAX(count, 1u), sizeof(*guids));
 	if (guids == NULL) {
@@ -91,7 +97,9 @@ fs_snap_destroy(struct fs_pool *fp, const char *const *names, uint32_t count, ui
 	}
 	mutex_lock(&fp->lock);
 	snap_guids(fp, names, count, guids);
-	int err = pool_snap_destroy(fp->pool, names, count, out_bad);
+	int err = hidden != NULL
+		      ? pool_snap_rename_all(fp->pool, names, hidden, count, true, out_bad)
+		      : pool_snap_destroy(fp->pool, names, count, out_bad);
 	for (uint32_t i = 0; err == 0 && i < count; i++) {
 		struct fs_ds *ds = guids[i] != 0 ? fs_ds_find_get(fp, guids[i]) : NULL;
 		if (ds != NULL) {
@@ -102,6 +110,19 @@ fs_snap_destroy(struct fs_pool *fp, const char *const *names, uint32_t count, ui
 	mutex_unlock(&fp->lock);
 	mem_free(guids);
 	return err;
+}
+
+int
+fs_snap_destroy(struct fs_pool *fp, const char *const *names, uint32_t count, uint32_t *out_bad)
+{
+	return snaps_leave(fp, names, NULL, count, out_bad);
+}
+
+int
+fs_snap_hide(struct fs_pool *fp, const char *const *names, const char *const *hidden,
+    uint32_t count, uint32_t *out_bad)
+{
+	return snaps_leave(fp, names, hidden, count, out_bad);
 }
 
 int

@@ -116,6 +116,8 @@ struct pool_ds {
 	struct snap *origin;       /* NULL: not a clone. As the chain: changed by the syncing fiber only (a clone's is set before it is there) */
 	struct snap **snaps;       /* its chain, oldest first */
 	uint32_t snap_count, snap_cap;
+	uint32_t shown_count;      /* of them not hidden and not dying, as of ... */
+	uint64_t shown_seq;        /* ... list_seq + 1 */
 	atomic_ullong list_seq, list_time; /* of the list of snapshots that can be seen */
 	struct rollback *rollback; /* on both the one that takes over and the zombie */
 	bool not_yet;              /* takes over at a rollback: not synced before */
@@ -186,6 +188,7 @@ struct datasets {
 	struct snaps *snaps;       /* snap.c */
 	struct list dirty_snaps, opened;
 	uint32_t opened_count;
+	uint32_t hidden_snaps;     /* with names that pool_snap_is_hidden */
 	struct list requests;      /* to the syncing fiber: struct snap_req, oldest first */
 	/* blobs, see blob.c */
 	struct mutex blob_lock;

@@ -385,7 +385,7 @@ snap_path_of(const struct snap *s, char *out)
 static void
 info_fill_tree(struct pool_ds *ds, struct pool_ds_info *out)
 {
-	const struct pool_ds *chain = chain_owner(ds);
+	struct pool_ds *chain = ds->not_yet && ds->rollback != NULL ? ds->rollback->old : ds;
 
 	if (pool_ds_is_snap(ds)) {
 		out->referenced_bytes = space_data_bytes(ds->p, atomic_load(&ds->used_sectors));
@@ -397,7 +397,7 @@ info_fill_tree(struct pool_ds *ds, struct pool_ds_info *out)
 	(void)ds_path_of(ds, out->path);
 	out->parent_guid = ds->parent != NULL ? ds->parent->guid : 0;
 	figures_info(ds, out);
-	out->snapshot_count = chain->snap_count;
+	out->snapshot_count = chain_shown(chain);
 	if (chain->origin != NULL) {
 		out->origin_guid = chain->origin->guid;
 		snap_path_of(chain->origin, out->origin);

@@ -18,6 +18,7 @@
 #ifndef AGATE_POOL_H
 #define AGATE_POOL_H
 
+#include <string.h>
 #include <sys/uio.h>
 #include "base/base.h"
 #include "kernel-bypass/kb.h"
@@ -352,6 +353,19 @@ struct pool_snap_info {
 	uint64_t unique_bytes;           /* what destroying it alone gives back; only when asked for, else 0 */
 	uint32_t holds, clones;
 };
+/*
+ * Snapshots of two kinds of names are hidden: they are in no list that isn't asked for with POOL_SNAP_HIDDEN, not counted, and nobody reads them by their guid.
+ * Otherwise they are like all others. What is destroyed and can be had back, and what a comparison with the living file system needs for a moment.
+ */
+#define POOL_SNAP_DESTROYED ".destroyed-"
+#define POOL_SNAP_DIFF ".diff-"
+static inline bool
+pool_snap_is_hidden(const char *name) /* behind the @ */
+{
+	return strncmp(name, POOL_SNAP_DESTROYED, sizeof(POOL_SNAP_DESTROYED) - 1) == 0 ||
+	       strncmp(name, POOL_SNAP_DIFF, sizeof(POOL_SNAP_DIFF) - 1) == 0;
+}
+uint32_t pool_snap_hidden_count(struct pool *p); /* of the whole pool */
 /* All or none, as of one instant (one txg) between the changes acknowledged before the call and those begun after it. Returns when they can't be
  * lost any more, by going back two roots either (three txgs).
  * -EEXIST, -ENOENT, -EINVAL; *out_bad: index of the culprit. */
@@ -361,6 +375,8 @@ int pool_snap_create(struct pool *p, const char *const *names, uint32_t count, u
 int pool_snap_destroy(struct pool *p, const char *const *names, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
 /* new_name: behind the @. -EEXIST, -ENOENT, -EINVAL. Durable. */
 int pool_snap_rename(struct pool *p, const char *name, const char *new_name) WARN_UNUSED MAY_PARK;
+/* Many in one change, or none; *out_bad: index of the culprit. held: also -EBUSY for one that has holds or clones. */
+int pool_snap_rename_all(struct pool *p, const char *const *names, const char *const *new_names, uint32_t count, bool held, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
 /* A held snapshot can't be destroyed. Tags are the owner's (1..255 bytes). hold: -EEXIST; release: -ENOENT. Durable. time: seconds since 1970. */
 int pool_snap_hold(struct pool *p, const char *name, const char *tag) WARN_UNUSED MAY_PARK;
 int pool_snap_release(struct pool *p, const char *name, const char *tag) WARN_UNUSED MAY_PARK;
@@ -368,6 +384,7 @@ int pool_snap_holds_each(struct pool *p, const char *name, int (*each)(void *arg
 /* Snapshots of the dataset path, oldest first, as of the moment of the call; ends with each's first value that isn't 0, and returns it.
  * Without POOL_SNAP_UNIQUE it reads nothing and never parks for long; with it, unsorted deadlists are sorted first (may park). */
 #define POOL_SNAP_UNIQUE 1u
+#define POOL_SNAP_HIDDEN 2u /* those too */
 int pool_snap_each(struct pool *p, const char *path, uint32_t flags, int (*each)(void *arg, const struct pool_snap_info *s), void *arg) WARN_UNUSED MAY_PARK;
 int pool_snap_get(struct pool *p, const char *name, uint32_t flags, struct pool_snap_info *out) WARN_UNUSED MAY_PARK; /* one; -ENOENT */
 /* What destroying them together would give back. -ENOENT. May sort deadlists. */
@@ -384,6 +401,22 @@ int pool_snap_open_guid(struct pool *p, uint64_t ds_guid, uint64_t snap_guid, st
 bool pool_ds_is_snap(const struct pool_ds *ds);
 uint64_t pool_ds_snap_guid(const struct pool_ds *ds);    /* 0: a dataset */
 uint64_t pool_ds_create_txg(const struct pool_ds *ds);   /* of a snapshot: it has everything born up to this txg */
+
+/*
+ * What differs between two snapshots, of which from comes before to: in its chain, or in the one its dataset was cloned from. Slots of objects
+ * where something of the table was written in between, POOL_DIFF_SLOTS at a time by ascending number; type OBJ_FREE: there is no such object. Costs what
+ * changed, not what is there; holds nothing between calls. check: -EINVAL from doesn't come before to. next: the first stretch that begins at
+ * object or later; -ENOENT: no more. Both: -ESTALE one of them was destroyed.
+ */
+#define POOL_DIFF_SLOTS 32u
+struct pool_diff {
+	uint64_t first; /* object number of slot 0 */
+	struct object_slot from[POOL_DIFF_SLOTS], to[POOL_DIFF_SLOTS];
+};
+int pool_diff_check(struct pool_ds *from, struct pool_ds *to) WARN_UNUSED;
+int pool_diff_next(struct pool_ds *from, struct pool_ds *to, uint64_t object, struct pool_diff *out) WARN_UNUSED MAY_PARK;
+/* The txg in which a block of a snapshot's object got its contents; 0: it is a hole. */
+int pool_obj_block_birth(struct pool_obj *o, uint64_t block, uint64_t *out) WARN_UNUSED MAY_PARK;
 
 /* A new dataset at path with the contents of the snapshot; shares its blocks. Properties: none. Returns when it can't be lost any more (three txgs). */
 int pool_ds_clone(struct pool *p, const char *snap, const char *path, struct pool_ds **out) WARN_UNUSED MAY_PARK;

@@ -166,11 +166,15 @@ snap_hash(struct pool *p, struct snap *s)
 {
 	list_push_back(guid_bucket(p, s->guid), &s->by_guid);
 	list_push_back(name_bucket(p, s->head, s->name), &s->by_name);
+	p->datasets->hidden_snaps += pool_snap_is_hidden(s->name);
 }
 
 void
 snap_unhash(struct snap *s)
 {
+	if (!list_empty(&s->by_name) && pool_snap_is_hidden(s->name)) {
+		s->head->p->datasets->hidden_snaps--;
+	}
 	list_remove(&s->by_guid);
 	list_remove(&s->by_name);
 }
@@ -201,6 +205,34 @@ chain_at(const struct pool_ds *ds, uint64_t txg)
 		}
 	}
 	return lo;
+}
+
+uint32_t
+chain_shown(struct pool_ds *ds)
+{
+	uint64_t seq = atomic_load(&ds->list_seq) + 1;
+
+	if (ds->shown_seq != seq) {
+		ds->shown_seq = seq;
+		ds->shown_count = 0;
+		for (uint32_t i = 0; i < ds->snap_count; i++) {
+			const struct snap *s = ds->snaps[i];
+
+			ds->shown_count += !s->dying && !pool_snap_is_hidden(s->name);
+		}
+	}
+	return ds->shown_count;
+}
+
+uint32_t
+pool_snap_hidden_count(struct pool *p)
+{
+	uint32_t count;
+
+	mutex_lock(&p->datasets->lock);
+	count = p->datasets->hidden_snaps;
+	mutex_unlock(&p->datasets->lock);
+	return count;
 }
 
 uint32_t
@@ -460,6 +492,10 @@ pool_snap_open_guid(struct pool *p, uint64_t ds_guid, uint64_t snap_guid, struct
 
 	mutex_lock(&p->datasets->lock);
 	s = snap_find_guid(p, snap_guid);
+	if (s != NULL &&
+	    strncmp(s->name, POOL_SNAP_DESTROYED, sizeof(POOL_SNAP_DESTROYED) - 1) == 0) {
+		s = NULL;
+	}
 	if (s != NULL && ds_guid != 0 && s->head->guid != ds_guid) {
 		s = NULL;
 	}

@@ -40,6 +40,7 @@ void chain_append(struct pool_ds *ds, struct snap *s) MAY_PARK;
 void chain_grow(struct pool_ds *ds, uint32_t count) MAY_PARK;
 void chain_remove(struct snap *s);
 uint32_t chain_index(const struct snap *s);
+uint32_t chain_shown(struct pool_ds *ds); /* snapshots that people see */
 void snap_hash(struct pool *p, struct snap *s);
 void snap_unhash(struct snap *s);
 void chain_touch(struct pool_ds *ds); /* its list has changed */

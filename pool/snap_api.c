@@ -250,18 +250,62 @@ rename_locked(struct pool *p, const char *full, const char *new_name)
 int
 pool_snap_rename(struct pool *p, const char *name, const char *new_name)
 {
+	uint32_t bad;
+
+	return pool_snap_rename_all(p, &name, &new_name, 1, false, &bad);
+}
+
+/* Under the lock: could the i-th be renamed? */
+static int
+rename_check(struct pool *p, const char *full, const char *new_name, bool held)
+{
+	const struct snap *s = full_find(p, full);
+	char path[DATASET_NAME_MAX + 1];
+
+	if (!ds_component_is_valid(new_name, strlen(new_name))) {
+		return -EINVAL;
+	}
+	if (s == NULL) {
+		return -ENOENT;
+	}
+	if (held && (s->holds > 0 || s->clones > 0)) {
+		return -EBUSY;
+	}
+	if (ds_path_of(s->head, path) + strlen(new_name) + 1 > DATASET_NAME_MAX) {
+		return -EINVAL;
+	}
+	return strcmp(s->name, new_name) != 0 && snap_find(p, s->head, new_name) != NULL ? -EEXIST
+											 : 0;
+}
+
+int
+pool_snap_rename_all(struct pool *p, const char *const *names, const char *const *new_names,
+    uint32_t count, bool held, uint32_t *out_bad)
+{
+	uint32_t done = 0;
 	int err = change_check(p, 1);
 
-	if (err == 0 && !ds_component_is_valid(new_name, strlen(new_name))) {
-		err = -EINVAL;
-	}
 	if (err != 0) {
+		*out_bad = 0;
 		return err;
 	}
 	mutex_lock(&p->datasets->lock);
-	err = rename_locked(p, name, new_name);
+	for (uint32_t i = 0; i < count && err == 0; i++) {
+		err = rename_check(p, names[i], new_names[i], held);
+		*out_bad = i;
+	}
+	/* what is left to fail is memory, and two of one name: then those before have moved */
+	for (; done < count && err == 0; done++) {
+		err = rename_locked(p, names[done], new_names[done]);
+		*out_bad = done;
+	}
 	mutex_unlock(&p->datasets->lock);
-	return err != 0 ? err : pool_sync(p);
+	if (done > 0) {
+		int again = pool_sync(p);
+
+		err = err != 0 ? err : again;
+	}
+	return err;
 }
 
 /* Where tag is or belongs in the list. */
@@ -427,15 +471,18 @@ struct infos {
 
 /* Under the lock. */
 static int
-infos_take(struct pool *p, const struct pool_ds *head, struct infos *out)
+infos_take(struct pool *p, const struct pool_ds *head, uint32_t flags, struct infos *out)
 {
 	out->v = mem_zalloc_array(head->snap_count + 1, sizeof(*out->v));
 	if (out->v == NULL) {
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < head->snap_count; i++) {
-		if (!head->snaps[i]->dying) {
-			info_fill(p, head->snaps[i], &out->v[out->count++]);
+		const struct snap *s = head->snaps[i];
+
+		if (!s->dying &&
+		    ((flags & POOL_SNAP_HIDDEN) != 0 || !pool_snap_is_hidden(s->name))) {
+			info_fill(p, s, &out->v[out->count++]);
 		}
 	}
 	return 0;
@@ -478,7 +525,7 @@ pool_snap_each(struct pool *p, const char *path, uint32_t flags,
 
 	mutex_lock(&p->datasets->lock);
 	ds = ds_path_find(p, path);
-	err = ds == NULL ? -ENOENT : infos_take(p, chain_owner(ds), &all);
+	err = ds == NULL ? -ENOENT : infos_take(p, chain_owner(ds), flags, &all);
 	mutex_unlock(&p->datasets->lock);
 	if (err == 0 && (flags & POOL_SNAP_UNIQUE) != 0) {
 		err = infos_add_unique(p, &all);

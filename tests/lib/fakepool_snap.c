@@ -148,6 +148,20 @@ pool_snap_rename(struct pool *p, const char *name, const char *new_name)
 }
 
 int
+pool_snap_rename_all(struct pool *p, const char *const *names, const char *const *new_names,
+    uint32_t count, bool held, uint32_t *out_bad)
+{
+	int err = 0;
+	for (uint32_t i = 0; err == 0 && i < count; i++) {
+		const struct pool_ds *ds = snap_find(p, names[i]);
+		bool busy = ds != NULL && held && (ds->hold_count > 0 || clones_of(p, ds) > 0);
+		*out_bad = i;
+		err = busy ? -EBUSY : pool_snap_rename(p, names[i], new_names[i]);
+	}
+	return err;
+}
+
+int
 pool_snap_open(struct pool *p, const char *name, struct pool_ds **out)
 {
 	fake_park(p);
@@ -216,7 +230,6 @@ int
 pool_snap_each(struct pool *p, const char *path, uint32_t flags,
     int (*each)(void *arg, const struct pool_snap_info *s), void *arg)
 {
-	(void)flags;
 	struct pool_ds *head = fake_ds_find(p, path);
 	if (head == NULL) {
 		return -ENOENT;
@@ -225,7 +238,8 @@ pool_snap_each(struct pool *p, const char *path, uint32_t flags,
 	{
 		struct pool_ds *ds = list_entry(it, struct pool_ds, link);
 		struct pool_snap_info info;
-		if (ds->destroyed || ds->head != head) {
+		if (ds->destroyed || ds->head != head ||
+		    ((flags & POOL_SNAP_HIDDEN) == 0 && pool_snap_is_hidden(ds->snap))) {
 			continue;
 		}
 		snap_info(p, ds, &info);
@@ -270,6 +284,18 @@ pool_snap_release(struct pool *p, const char *name, const char *tag)
 	}
 	memcpy(ds->holds[at], ds->holds[--ds->hold_count], sizeof(ds->holds[0]));
 	return 0;
+}
+
+uint32_t
+pool_snap_hidden_count(struct pool *p)
+{
+	uint32_t count = 0;
+	list_for_each(it, &p->snaps)
+	{
+		const struct pool_ds *ds = list_entry(it, struct pool_ds, link);
+		count += !ds->destroyed && pool_snap_is_hidden(ds->snap);
+	}
+	return count;
 }
 
 /* ---- clones and going back ---- */

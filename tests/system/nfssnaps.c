@@ -1,11 +1,12 @@
 /*
  * nfssnaps.c - snapshots over NFS, through libnfs; see usage.
  *
- * put: the file holds the text, whatever it held before. walk: until its standard input ends, lists
- * .snapshot again and again, and in each snapshot "sN" it finds reads the file "f", which must hold
- * the text "N". Snapshots may come and go meanwhile: what can't be found must not be listed any
- * more. storm: until its standard input ends, writes, creates, renames and removes below the share,
- * as several clients; the only thing they may hear besides success is that what they made is gone.
+ * put: the file holds the text, whatever it held before. move, link, remove, mkdir: what they say.
+ * walk: until its standard input ends, lists .snapshot again and again, and in each snapshot "sN"
+ * it finds reads the file "f", which must hold the text "N". Snapshots may come and go meanwhile:
+ * what can't be found must not be listed any more. storm: until its standard input ends, writes,
+ * creates, renames and removes below the share, as several clients; the only thing they may hear
+ * besides success is that what they made is gone.
  *
  * Exit: 0 all is as it should be, and how much was done; else 1, with a sentence.
  */
@@ -21,6 +22,8 @@
 #define STORM_CLIENTS 3
 
 static const char usage[] = "usage: nfssnaps URL put FILE TEXT\n"
+			    "       nfssnaps URL move|link FILE NEW\n"
+			    "       nfssnaps URL remove|mkdir FILE\n"
 			    "       nfssnaps URL walk\n"
 			    "       nfssnaps URL storm";
 static struct nfs_context *nfs;
@@ -47,6 +50,27 @@ put(const char *path, const char *text)
 	client_must(nfs, nfs_write(nfs, fh, strlen(text), text), "write", path);
 	client_must(nfs, nfs_fsync(nfs, fh), "commit", path);
 	nfs_close(nfs, fh);
+}
+
+/* ---- a change ---- */
+
+static bool
+change(const char *what, const char *path, const char *to)
+{
+	int err = -EINVAL;
+	if (to != NULL && strcmp(what, "move") == 0) {
+		err = nfs_rename(nfs, path, to);
+	} else if (to != NULL && strcmp(what, "link") == 0) {
+		err = nfs_link(nfs, path, to);
+	} else if (to == NULL && strcmp(what, "remove") == 0) {
+		err = nfs_unlink(nfs, path);
+	} else if (to == NULL && strcmp(what, "mkdir") == 0) {
+		err = nfs_mkdir(nfs, path);
+	} else {
+		return false;
+	}
+	client_must(nfs, err, what, path);
+	return true;
 }
 
 /* ---- walk ---- */
@@ -207,6 +231,11 @@ main(int argc, char **argv)
 		walk();
 	} else if (argc == 3 && strcmp(argv[2], "storm") == 0) {
 		storm(argv[1]);
+	} else if (argc == 4 || argc == 5) {
+		nfs = client_mount(argv[1]);
+		if (!change(argv[2], argv[3], argv[4])) {
+			die("%s", usage);
+		}
 	} else {
 		die("%s", usage);
 	}
