@@ -171,6 +171,7 @@ json_t *damages_json(const struct adm_pool *ap);
 int props_load(struct adm_pool *ap, struct adm_error *e) MAY_PARK;
 const char *props_get(const struct adm_pool *ap, const char *name); /* set or by default */
 bool props_is(const struct adm_pool *ap, const char *name, const char *value);
+void props_apply(struct adm_pool *ap); /* what the pool itself has to know of them */
 /* A fact that no command sets, kept beside the properties. */
 int64_t props_fact(const struct adm_pool *ap, const char *name);
 int props_fact_store(struct adm_pool *ap, const char *name, int64_t value) MAY_PARK;

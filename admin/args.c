@@ -112,7 +112,7 @@ adm_add_pool(struct adm *a, struct pool *p, struct adm_error *e)
 	if (damages_load(ap) != 0) {
 		log_error("damages-not-loaded pool=%s", pool_name(p));
 	}
-	pool_set_failmode(p, props_is(ap, "failmode", "continue"));
+	props_apply(ap);
 	return shares_publish(a, e);
 }
 

@@ -34,7 +34,10 @@ drive_state_name(const struct pool_drive_status *d)
 	}
 	switch (d->state) {
 	case DRIVE_STATE_ONLINE:
-		return !d->present ? "MISSING" : d->stale ? "STALE" : "ONLINE";
+		return !d->present                 ? "UNAVAIL"
+		       : d->stale                  ? "STALE"
+		       : d->degraded != DRIVE_WELL ? "DEGRADED"
+						   : "ONLINE";
 	case DRIVE_STATE_OFFLINE:
 		return "OFFLINE";
 	case DRIVE_STATE_FAULTED:
@@ -45,9 +48,8 @@ drive_state_name(const struct pool_drive_status *d)
 	return "UNKNOWN";
 }
 
-/* What is special about it, in a few words. */
 static const char *
-drive_note(const struct pool_drive_status *d)
+drive_note_state(const struct pool_drive_status *d)
 {
 	if (d->role == DRIVE_ROLE_SPARE) {
 		return d->present && d->claimed ? "another pool uses it" : "";
@@ -60,21 +62,44 @@ drive_note(const struct pool_drive_status *d)
 		       : d->resilvering          ? "being brought up to date"
 						 : "waits to be brought up to date";
 	}
+	if (d->degraded != DRIVE_WELL) {
+		return d->degraded == DRIVE_DEGRADED_CKSUM ? "too many wrong checksums"
+							   : "too many slow answers";
+	}
 	return "";
+}
+
+/* What is special about it, in a few words. */
+static void
+drive_note(const struct pool_drive_status *d, char *out, size_t len)
+{
+	if (d->sits_out_s != 0) {
+		snprintf(out, len,
+		    "slow: a read took %u us, of its siblings %u us; not read for %u s more",
+		    d->read_us, d->siblings_read_us, d->sits_out_s);
+		return;
+	}
+	snprintf(out, len, "%s", drive_note_state(d));
 }
 
 static json_t *
 pool_drive_json(struct adm *a, const struct pool_drive_status *d)
 {
-	char guid[33], fault[160] = "";
+	char guid[33], note[160], fault[160] = "";
 	adm_guid_text(&d->guid, guid);
 	(void)inject_text(a, d->id, fault, sizeof(fault));
-	return json_pack("{s:o, s:o, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "path",
-	    adm_text(d->path), "id", adm_text(d->id), "guid", guid, "state", drive_state_name(d),
-	    "column", (int)d->column, "read_errors", (json_int_t)d->read_errors, "write_errors",
-	    (json_int_t)d->write_errors, "cksum_errors", (json_int_t)d->cksum_errors, "repaired",
-	    (json_int_t)d->repaired, "out_since", (json_int_t)d->out_since, "note", drive_note(d),
-	    "injected", fault);
+	drive_note(d, note, sizeof(note));
+	json_t *o = json_pack("{s:o, s:o, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:s, s:s}",
+	    "path", adm_text(d->path), "id", adm_text(d->id), "guid", guid, "state",
+	    drive_state_name(d), "column", (int)d->column, "read_errors",
+	    (json_int_t)d->read_errors, "write_errors", (json_int_t)d->write_errors, "cksum_errors",
+	    (json_int_t)d->cksum_errors, "repaired", (json_int_t)d->repaired, "out_since",
+	    (json_int_t)d->out_since, "note", note, "injected", fault);
+	json_object_set_new(o, "slow_ios", json_integer((json_int_t)d->slow_ios));
+	json_object_set_new(o, "degraded_since", json_integer((json_int_t)d->degraded_since));
+	json_object_set_new(o, "sits_out_s", json_integer(d->sits_out_s));
+	json_object_set_new(o, "sit_outs", json_integer(d->sit_outs));
+	return o;
 }
 
 static json_t *
@@ -155,9 +180,11 @@ worst_drive(const struct pool_status *st)
 		const struct pool_drive_status *d = &st->drives[i];
 		bool out = !d->present || d->state != DRIVE_STATE_ONLINE;
 		int r = d->role == DRIVE_ROLE_SPARE ? 0
-			: out                       ? 3
-			: d->stale                  ? 2
-				   : d->read_errors + d->write_errors + d->cksum_errors != 0;
+			: out                       ? 4
+			: d->stale                  ? 3
+			: d->degraded != DRIVE_WELL
+			    ? 2
+			    : d->read_errors + d->write_errors + d->cksum_errors != 0;
 		if (r > rank) {
 			worst = d;
 			rank = r;
@@ -200,6 +227,11 @@ pool_action(const struct pool_status *st, char *out, size_t len)
 		    name, d->path, name, d->path);
 	} else if (d->stale) {
 		snprintf(out, len, "None: %.160s is brought up to date by itself.", d->path);
+	} else if (d->degraded != DRIVE_WELL) {
+		snprintf(out, len,
+		    "pool replace %s %.120s NEWDRIVE, unless a spare does so by itself; if the "
+		    "drive is sound: pool clear %s %.120s",
+		    name, d->path, name, d->path);
 	} else {
 		snprintf(out, len,
 		    "%.120s had errors, all repaired. If they go on: pool replace %s %.120s "

@@ -12,13 +12,81 @@ struct prop {
 	const char *name;
 	const char *values[5]; /* the first is the default */
 	const char *help;
+	enum { PROP_WORD, PROP_THRESHOLD, PROP_MS } kind; /* what it takes besides these values */
 };
 static const struct prop all_props[] = {
     {"autoreplace", {"off", "on"}, "an empty drive in a lost one's place is taken"},
     {"failmode", {"wait", "continue"}, "without enough drives, clients wait or get errors"},
     {"undo", {"24h", "off", "1h", "7d", "30d"}, "how long a destroyed filesystem can be had back"},
     {"scrub", {"monthly", "weekly", "off"}, "how often all blocks are verified"},
+    {"io_errors", {"10/600", "off"}, "so many I/O errors in so many seconds fault a drive",
+	PROP_THRESHOLD},
+    {"checksum_errors", {"10/600", "off"},
+	"so many wrong checksums in so many seconds degrade a drive", PROP_THRESHOLD},
+    {"slow_ios", {"20/60", "off"}, "so many slow I/Os in so many seconds degrade a drive",
+	PROP_THRESHOLD},
+    {"slow_io_ms", {"1000"}, "from how many milliseconds on an I/O is slow", PROP_MS},
+    {"sitout", {"10min", "off", "1min", "1h"},
+	"how long reads do without a drive much slower than its siblings"},
 };
+
+#define THRESHOLD_SECONDS_MAX 86400u
+#define SLOW_MS_MAX 60000u
+
+/* "10/600"; false: it isn't one. */
+static bool
+threshold_parse(const char *text, struct pool_threshold *out)
+{
+	unsigned count, seconds;
+	int end = 0;
+	if (text[0] < '0' || text[0] > '9' || strlen(text) > 12 ||
+	    sscanf(text, "%u/%u%n", &count, &seconds, &end) != 2 || text[end] != '\0') {
+		return false;
+	}
+	*out = (struct pool_threshold){count, seconds};
+	return count >= 1 && count <= POOL_THRESHOLD_MAX && seconds >= 1 &&
+	       seconds <= THRESHOLD_SECONDS_MAX;
+}
+
+static bool
+ms_parse(const char *text, uint32_t *out)
+{
+	int end = 0;
+	return text[0] >= '0' && text[0] <= '9' && strlen(text) <= 6 &&
+	       sscanf(text, "%u%n", out, &end) == 1 && text[end] == '\0' && *out >= 1 &&
+	       *out <= SLOW_MS_MAX;
+}
+
+static struct pool_threshold
+threshold_get(const struct adm_pool *ap, const char *name)
+{
+	struct pool_threshold t = {0};
+	return threshold_parse(props_get(ap, name), &t) ? t : (struct pool_threshold){0};
+}
+
+void
+props_apply(struct adm_pool *ap)
+{
+	static const struct {
+		const char *value;
+		uint32_t seconds;
+	} times[] = {{"10min", 600}, {"1min", 60}, {"1h", 3600}};
+	struct pool_health_config cfg = {
+	    .io = threshold_get(ap, "io_errors"),
+	    .cksum = threshold_get(ap, "checksum_errors"),
+	    .slow = threshold_get(ap, "slow_ios"),
+	};
+	if (!ms_parse(props_get(ap, "slow_io_ms"), &cfg.slow_ms)) {
+		cfg.slow_ms = POOL_HEALTH_DEFAULTS.slow_ms;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(times); i++) {
+		if (props_is(ap, "sitout", times[i].value)) {
+			cfg.sit_out_s = times[i].seconds;
+		}
+	}
+	pool_set_health(ap->pool, &cfg);
+	pool_set_failmode(ap->pool, props_is(ap, "failmode", "continue"));
+}
 
 int
 props_load(struct adm_pool *ap, struct adm_error *e)
@@ -55,6 +123,12 @@ prop_find(const char *name)
 static bool
 prop_takes(const struct prop *p, const char *value)
 {
+	struct pool_threshold t;
+	uint32_t ms;
+	if ((p->kind == PROP_THRESHOLD && threshold_parse(value, &t)) ||
+	    (p->kind == PROP_MS && ms_parse(value, &ms))) {
+		return true;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(p->values) && p->values[i] != NULL; i++) {
 		if (strcmp(p->values[i], value) == 0) {
 			return true;
@@ -137,7 +211,7 @@ prop_json(const struct adm_pool *ap, const struct prop *p)
 static int
 prop_unknown(const char *name, struct adm_error *e)
 {
-	char known[160] = "";
+	char known[280] = "";
 	for (size_t i = 0; i < ARRAY_LEN(all_props); i++) {
 		size_t len = strlen(known);
 		snprintf(
@@ -192,6 +266,12 @@ pool_cmd_set(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 			snprintf(takes + len, sizeof(takes) - len, "%s%s", i > 0 ? ", " : "",
 			    p->values[i]);
 		}
+		if (p->kind != PROP_WORD) {
+			snprintf(takes, sizeof(takes),
+			    p->kind == PROP_THRESHOLD
+				? "COUNT/SECONDS (1 to 64, 1 to 86400), or off"
+				: "1 to 60000");
+		}
 		adm_fail_next(e, "It takes: %s.", takes);
 		return adm_fail(e, EINVAL, "'%.60s' is no value for %s", value, name);
 	}
@@ -199,6 +279,6 @@ pool_cmd_set(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	if (err != 0) {
 		return adm_fail(e, err, "the property could not be stored: %s", err_str(err));
 	}
-	pool_set_failmode(ap->pool, props_is(ap, "failmode", "continue"));
+	props_apply(ap);
 	return 0;
 }

@@ -67,7 +67,8 @@ const struct cli_verb cli_verbs[] = {
     {"pool", "get", "Hj", 2, 2, "[-Hj] all|PROPERTY NAME", "  pool get all tank", verb_pool_get},
     {"pool", "set", "j", 2, 2, "PROPERTY=VALUE NAME",
 	"  pool set autoreplace=on tank\n  Properties: autoreplace=off|on, failmode=wait|continue, undo=24h|off|1h|7d|30d, "
-	"scrub=monthly|weekly|off. Without a value: the default again.",
+	"scrub=monthly|weekly|off; when a drive is ill: io_errors, checksum_errors, slow_ios=COUNT/SECONDS|off, slow_io_ms=MS, "
+	"sitout=10min|1min|1h|off. Without a value: the default again.",
 	verb_pool_set},
     {"pool", "history", "Hpj", 0, 1, "[-Hpj] [NAME]", "What was done to pools, when, by whom.",
 	verb_pool_history},

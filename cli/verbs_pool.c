@@ -251,14 +251,17 @@ status_drives(json_t *drives, int indent)
 	json_array_foreach(drives, i, d)
 	{
 		char since[32] = "";
-		if (number_of(d, "out_since") > 0) {
-			print_time((uint64_t)number_of(d, "out_since"), since, sizeof(since));
+		long long when = number_of(d, "out_since");
+		when = when > 0 ? when : number_of(d, "degraded_since");
+		if (when > 0) {
+			print_time((uint64_t)when, since, sizeof(since));
 		}
 		printf("%*s", indent, "");
 		print_padded(text_of(d, "path"), 44 - indent);
-		printf(" %-9s %6lld %6lld %6lld %8lld", text_of(d, "state"),
+		printf(" %-9s %6lld %6lld %6lld %6lld %8lld", text_of(d, "state"),
 		    number_of(d, "read_errors"), number_of(d, "write_errors"),
-		    number_of(d, "cksum_errors"), number_of(d, "repaired"));
+		    number_of(d, "cksum_errors"), number_of(d, "slow_ios"),
+		    number_of(d, "repaired"));
 		printf("%s%s%s%s", since[0] != '\0' ? "  since " : "", since,
 		    text_of(d, "note")[0] != '\0' ? "  " : "", text_of(d, "note"));
 		if (text_of(d, "injected")[0] != '\0') {
@@ -336,8 +339,8 @@ status_one(json_t *p)
 	status_line("   why: ", text_of(p, "why"));
 	status_line("action: ", text_of(p, "action"));
 	status_scan(json_object_get(p, "scan"));
-	printf("\n  %-42s %-9s %6s %6s %6s %8s\n", "NAME", "STATE", "READ", "WRITE", "CKSUM",
-	    "REPAIRED");
+	printf("\n  %-42s %-9s %6s %6s %6s %6s %8s\n", "NAME", "STATE", "READ", "WRITE", "CKSUM",
+	    "SLOW", "REPAIRED");
 	json_array_foreach(json_object_get(p, "sets"), i, set)
 	{
 		printf("  %s-%zu\n", text_of(set, "kind"), i);

@@ -151,6 +151,18 @@ count_io(struct kb_lane *lane, enum kb_op op, uint64_t len, int status)
 }
 
 static void
+count_time(struct kb_lane *lane, enum kb_op op, uint64_t took_ns)
+{
+	if (op == KB_READ) {
+		count_add(&lane->count.read_ns, took_ns);
+	}
+	if (unlikely(took_ns > atomic_load_explicit(&lane->drive->slow_ns, memory_order_relaxed)) &&
+	    op != KB_DISCARD) {
+		count_add(&lane->count.slow, 1);
+	}
+}
+
+static void
 run_inline(struct kb_lane *lane, struct kb_io *io)
 {
 	struct kb_drive *d = lane->drive;
@@ -162,6 +174,7 @@ run_inline(struct kb_lane *lane, struct kb_io *io)
 	}
 	io->latency_ns = rt_now_ns() - start_ns;
 	count_io(lane, io->op, io_len(io), io->status);
+	count_time(lane, io->op, io->latency_ns);
 }
 
 static void
@@ -355,6 +368,7 @@ io_finish(struct kb_lane *lane, struct kb_io *io, int status)
 	}
 	count_io(lane, io->op, io->op == KB_FLUSH ? 0 : io_len(io), status);
 	io->latency_ns = rt_turn_ns() - io->start_ns;
+	count_time(lane, io->op, io->latency_ns);
 	io->status = status;
 	group_done(io->group);
 }
@@ -530,6 +544,7 @@ kb_drive_create(const struct kb_ops *ops, const struct kb_info *info, struct kb_
 	d->ops = ops;
 	d->info = *info;
 	d->lock_fd = -1;
+	atomic_init(&d->slow_ns, NSEC_PER_SEC);
 	d->lane_count = rt_reactor_count();
 	d->lane_stride = ALIGN_UP(ops->lane_bytes, (size_t)64);
 	d->lanes = mem_zalloc_array(d->lane_count, d->lane_stride);

@@ -115,7 +115,11 @@ bool kb_is_gone(const struct kb_drive *d);
 
 struct kb_counters {
 	uint64_t reads, writes, flushes, discards, read_bytes, write_bytes, errors, timeouts;
+	uint64_t read_ns; /* what all reads took, added up */
+	uint64_t slow;    /* reads, writes and flushes that took longer than kb_set_slow says */
 };
+/* What counts as slow; a second at first. Any fiber. */
+void kb_set_slow(struct kb_drive *d, uint64_t ns);
 void kb_get_counters(const struct kb_drive *d, struct kb_counters *out);
 
 /*

@@ -116,9 +116,17 @@ kb_get_counters(const struct kb_drive *d, struct kb_counters *out)
 		sum.read_bytes += atomic_load_explicit(&c->read_bytes, memory_order_relaxed);
 		sum.write_bytes += atomic_load_explicit(&c->write_bytes, memory_order_relaxed);
 		sum.errors += atomic_load_explicit(&c->errors, memory_order_relaxed);
+		sum.read_ns += atomic_load_explicit(&c->read_ns, memory_order_relaxed);
+		sum.slow += atomic_load_explicit(&c->slow, memory_order_relaxed);
 		sum.timeouts += atomic_load_explicit(&c->timeouts, memory_order_relaxed);
 	}
 	*out = sum;
+}
+
+void
+kb_set_slow(struct kb_drive *d, uint64_t ns)
+{
+	atomic_store_explicit(&d->slow_ns, ns, memory_order_relaxed);
 }
 
 static void

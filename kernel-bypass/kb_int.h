@@ -44,7 +44,7 @@ struct kb_req {
 /* Single writer, many readers. */
 struct kb_lane_counters {
 	_Atomic uint64_t ios[4]; /* by enum kb_op */
-	_Atomic uint64_t read_bytes, write_bytes, errors, timeouts;
+	_Atomic uint64_t read_bytes, write_bytes, errors, timeouts, read_ns, slow;
 };
 
 struct kb_lane {
@@ -103,6 +103,7 @@ struct kb_drive {
 	atomic_uint refs;         /* one of the opener, one of each lane until it has stopped */
 	atomic_bool gone;
 	_Atomic uint64_t late_writes;
+	_Atomic uint64_t slow_ns; /* what takes longer is counted as slow */
 	struct waitgroup draining; /* kb_close waits here for the lanes */
 };
 

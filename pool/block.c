@@ -153,7 +153,7 @@ set_write(struct pool *p, uint32_t set_index, struct raidz_block *blocks, uint32
 		(void)!raidz_write(
 		    set->rg, blocks, count, ARENA_SYNC); /* each block says for itself */
 		for (uint32_t i = 0; i < count; i++) {
-			vdev_count_report(&p->v, set_index, &blocks[i].report);
+			vdev_count_write(&p->v, set_index, &blocks[i].report);
 		}
 		if (try == 0 && !second_try_is_vain(set, blocks, count)) {
 			count = blocks_keep_degraded(blocks, count);

@@ -7,6 +7,7 @@
 
 #include "pool/damage.h"
 #include "pool/event.h"
+#include "pool/health.h"
 #include "pool/heartbeat.h"
 #include "pool/label.h"
 #include "pool/pool_int.h"
@@ -86,6 +87,10 @@ pool_alloc(const char *host_name, uint64_t host_id)
 		mem_free(p);
 		return NULL;
 	}
+	if (health_open(p) != 0) {
+		pool_free(p);
+		return NULL;
+	}
 	mutex_init(&p->config_lock, RANK_POOL_CONFIG);
 	mutex_init(&p->spare_mu, RANK_POOL_SPARE);
 	mutex_init(&p->logdev_mu, RANK_POOL_SPARE);
@@ -101,6 +106,7 @@ void
 pool_free(struct pool *p)
 {
 	damage_close(p->damage);
+	health_close(p);
 	mem_free(p);
 }
 

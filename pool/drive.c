@@ -15,6 +15,7 @@
 
 #include "pool/drive.h"
 #include "pool/event.h"
+#include "pool/health.h"
 #include "pool/label.h"
 #include "pool/logdev.h"
 #include "pool/pool_int.h"
@@ -220,6 +221,7 @@ replace_locked(struct pool *p, struct vdev_drive *m, struct kb_drive *d, const s
 	m->in_pass = false;
 	m->ring_stale = true;
 	m->read_errors = m->write_errors = m->cksum_errors = m->repaired = 0;
+	health_forget(p, m);
 	(void)snprintf(m->id, sizeof(m->id), "%s", kb_id(d));
 	(void)snprintf(m->path, sizeof(m->path), "%s", kb_path(d));
 	vdev_drive_back(&p->v, m, p->v.committed_txg + 1);

@@ -9,6 +9,7 @@
 
 #include "pool/drive.h"
 #include "pool/event.h"
+#include "pool/health.h"
 #include "pool/heartbeat.h"
 #include "pool/label.h"
 #include "pool/pool_int.h"
@@ -66,6 +67,7 @@ take_back(struct pool *p, struct vdev_drive *m)
 	if (DELIBERATE_BUG("pool-online-clean")) {
 		vdev_drive_clean(&p->v, m);
 	}
+	health_restart(p, m); /* who takes it back gives it a chance */
 	atomic_store(&p->drive_returned, true);
 	atomic_store(&p->verify_txg, true);
 	events_add(p->v.events, POOL_EVENT_INFO, "drive.online", "%s was taken back", m->path);
@@ -113,6 +115,7 @@ pool_drive_clear(struct pool *p, const struct guid *drive)
 		}
 		found = true;
 		d->read_errors = d->write_errors = d->cksum_errors = d->repaired = 0;
+		health_forget(p, d);
 		if (d->role == DRIVE_ROLE_DATA && d->state == DRIVE_STATE_FAULTED &&
 		    d->kb != NULL && !kb_is_gone(d->kb)) {
 			int one = take_back(p, d);

@@ -4,6 +4,7 @@
  * by another host looks twice, HEARTBEAT_WAIT_NS apart, and refuses when something has moved.
  */
 #include "pool/heartbeat.h"
+#include "pool/health.h"
 #include "pool/logdev.h"
 #include "pool/pool_int.h"
 #include "pool/scan.h"
@@ -39,19 +40,26 @@ heartbeat_main(void *arg)
 {
 	struct heartbeat *h = arg;
 
+	uint64_t beat_ns = rt_now_ns() + HEARTBEAT_NS;
+
 	for (;;) {
 		bool stop;
 
 		mutex_lock(&h->mu);
 		if (!h->stop) {
 			/* woken early only to stop; the time-out is the point */
-			(void)cond_wait_until(&h->wake, &h->mu, rt_now_ns() + HEARTBEAT_NS);
+			(void)cond_wait_until(&h->wake, &h->mu, rt_now_ns() + HEALTH_NS);
 		}
 		stop = h->stop;
 		mutex_unlock(&h->mu);
 		if (stop) {
 			break;
 		}
+		health_look(h->p);
+		if (rt_now_ns() < beat_ns) {
+			continue;
+		}
+		beat_ns = rt_now_ns() + HEARTBEAT_NS;
 		beat(h->p);
 		pool_drives_look(h->p);
 		spare_look(h->p);

@@ -164,6 +164,12 @@ struct pool_drive_status {
 	bool until_import;  /* offline until the next import only */
 	uint64_t out_since; /* seconds since 1970; 0: it isn't out */
 	uint64_t read_errors, write_errors, cksum_errors, repaired;
+	uint64_t slow_ios;  /* that took longer than pool_health_config.slow_ms */
+	enum { DRIVE_WELL, DRIVE_DEGRADED_CKSUM, DRIVE_DEGRADED_SLOW } degraded; /* in use, but more than a threshold wrong */
+	uint64_t degraded_since; /* seconds since 1970 */
+	uint32_t sits_out_s;  /* slow: reads do without it for so long still; 0: they don't */
+	uint32_t sit_outs;    /* how often since the import */
+	uint32_t read_us, siblings_read_us; /* when it was last found slow: what a read took it, and the others of its set */
 };
 struct pool_status {
 	char name[POOL_NAME_MAX + 1];
@@ -262,6 +268,23 @@ struct pool_scan_status {
 	uint64_t bytes_per_s;                 /* raw, since it began or went on; 0 = can't be told yet */
 };
 void pool_get_scan(struct pool *p, struct pool_scan_status *out);
+
+/*
+ * When is a drive ill? So many errors within so many seconds. I/O errors: it is faulted, as one that failed a write. Wrong checksums, slow I/O:
+ * it is degraded, which means in use until a spare can take its place. Never one that its set can't do without. count 0: never.
+ */
+#define POOL_THRESHOLD_MAX 64u
+struct pool_threshold {
+	uint32_t count, seconds;
+};
+struct pool_health_config {
+	struct pool_threshold io, cksum, slow;
+	uint32_t slow_ms;   /* longer is a slow I/O */
+	uint32_t sit_out_s; /* how long reads do without a drive that is slower than its siblings; 0: they don't */
+};
+#define POOL_HEALTH_DEFAULTS \
+	((struct pool_health_config){{10, 600}, {10, 600}, {20, 60}, .slow_ms = 1000, .sit_out_s = 600})
+void pool_set_health(struct pool *p, const struct pool_health_config *cfg);
 
 /* Faults on purpose (kb.h) for a member, or none any more; what: for the event, a few words. Nothing when it is no member. */
 void pool_drive_inject(struct pool *p, const struct guid *drive, struct kb_faults *f, bool armed, const char *what) MAY_PARK;

@@ -17,6 +17,7 @@ struct unflushed; /* suspend.c */
 struct pool_log_state; /* log.c */
 struct notes;     /* notes.c */
 struct heartbeat; /* heartbeat.c */
+struct health;    /* health.c */
 struct scan;      /* scan.c */
 struct damage;    /* damage.c */
 
@@ -37,6 +38,7 @@ struct pool {
 	struct objects *objects;
 	struct pool_log_state *log;
 	struct notes *notes;
+	struct health *health;
 	struct heartbeat *heartbeat; /* create/import start it, export stops it */
 	struct scan *scan;           /* the same; NULL on read-only pools */
 	struct damage *damage;

@@ -1,5 +1,5 @@
 /*
- * spare.c - a spare takes the place of a drive that has been out for SPARE_DELAY_NS.
+ * spare.c - a spare takes the place of a drive that has been out, or degraded, for SPARE_DELAY_NS.
  *
  * Spares are shared by pools, and by hosts that see the same drives. A claim is on the spare's own
  * label (pool_guid), durable before anything else is written to it: look that nobody has it, write
@@ -23,9 +23,25 @@
 
 #define CLAIM_WAIT_NS (2 * NSEC_PER_SEC)
 
+/* One that is degraded is replaced as long as the set is whole but for it: what it holds is no
+ * worse until then. */
 static bool
-is_due(const struct vdev_drive *d)
+degraded_due(const struct pool *p, const struct vdev_drive *d)
 {
+	return d->role == DRIVE_ROLE_DATA && atomic_load(&d->degraded) != DRIVE_WELL &&
+	       d->state == DRIVE_STATE_ONLINE &&
+	       rt_wall_ns() / NSEC_PER_SEC >=
+		   atomic_load(&d->degraded_s) + SPARE_DELAY_NS / NSEC_PER_SEC &&
+	       vdev_lacking(&p->v, d->set_index) == 0 &&
+	       raidz_tolerates(&p->v.sets[d->set_index].cfg) > 0;
+}
+
+static bool
+is_due(const struct pool *p, const struct vdev_drive *d)
+{
+	if (degraded_due(p, d)) {
+		return true;
+	}
 	return d->role == DRIVE_ROLE_DATA && d->out_ns != 0 &&
 	       rt_now_ns() - d->out_ns >= SPARE_DELAY_NS &&
 	       (d->state == DRIVE_STATE_FAULTED || d->state == DRIVE_STATE_REMOVED);
@@ -112,8 +128,8 @@ use_spare(struct pool *p, struct vdev_drive *spare, const struct guid *failed)
 	if (err == 0) {
 		note_was_spare(p, kb);
 		events_add(p->v.events, POOL_EVENT_WARNING, "spare.used",
-		    "spare %s takes the place of a drive that has been out for %llu s", copy.path,
-		    (unsigned long long)(SPARE_DELAY_NS / NSEC_PER_SEC));
+		    "spare %s takes the place of a drive that has been out or degraded for %llu s",
+		    copy.path, (unsigned long long)(SPARE_DELAY_NS / NSEC_PER_SEC));
 		return 0;
 	}
 	log_warn(
@@ -149,7 +165,7 @@ look_locked(struct pool *p)
 
 	mutex_lock(&p->config_lock);
 	for (uint32_t i = 0; i < p->v.drive_count; i++) {
-		if (is_due(&p->v.drives[i])) {
+		if (is_due(p, &p->v.drives[i])) {
 			failed = p->v.drives[i].guid;
 		}
 	}

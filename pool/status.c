@@ -10,6 +10,8 @@
 static void
 status_drive(const struct vdev_drive *d, bool locked, struct pool_drive_status *out)
 {
+	uint64_t sit_until = d->sit_until_ns, now = rt_now_ns();
+
 	out->guid = d->guid;
 	(void)snprintf(out->path, sizeof(out->path), "%s", d->path);
 	(void)snprintf(out->id, sizeof(out->id), "%s", d->id);
@@ -28,6 +30,13 @@ status_drive(const struct vdev_drive *d, bool locked, struct pool_drive_status *
 	out->write_errors = d->write_errors;
 	out->cksum_errors = d->cksum_errors;
 	out->repaired = d->repaired;
+	out->slow_ios = d->slow_ios;
+	out->degraded = d->degraded;
+	out->degraded_since = d->degraded != DRIVE_WELL ? d->degraded_s : 0;
+	out->sits_out_s = sit_until > now ? (uint32_t)((sit_until - now) / NSEC_PER_SEC + 1) : 0;
+	out->sit_outs = d->sit_outs;
+	out->read_us = d->read_us;
+	out->siblings_read_us = d->siblings_us;
 }
 
 static void
@@ -45,12 +54,16 @@ status_set(const struct vdev_set *s, struct config_set *out)
 	};
 }
 
-static void
-status_health(struct pool *p, struct pool_status *out)
-{
-	uint32_t out_drives = 0, stale = 0;
-	const char *first = NULL;
+/* Who needs somebody. */
+struct census {
+	uint32_t out, stale, degraded;
+	const char *first, *ill; /* of those out or stale; of the degraded */
+};
 
+static void
+status_census(const struct pool *p, struct census *c)
+{
+	*c = (struct census){0};
 	for (uint32_t i = 0; i < p->v.drive_count; i++) {
 		const struct vdev_drive *d = &p->v.drives[i];
 		bool bad;
@@ -59,12 +72,23 @@ status_health(struct pool *p, struct pool_status *out)
 			continue;
 		}
 		bad = d->kb == NULL || d->state != DRIVE_STATE_ONLINE;
-		out_drives += bad;
-		stale += !bad && d->dirty_from != 0;
-		if (first == NULL && (bad || d->dirty_from != 0)) {
-			first = d->path;
+		c->out += bad;
+		c->stale += !bad && d->dirty_from != 0;
+		if (!bad && d->degraded != DRIVE_WELL) {
+			c->ill = c->degraded++ == 0 ? d->path : c->ill;
+		}
+		if (c->first == NULL && (bad || d->dirty_from != 0)) {
+			c->first = d->path;
 		}
 	}
+}
+
+static void
+status_health(struct pool *p, struct pool_status *out)
+{
+	struct census c;
+
+	status_census(p, &c);
 	out->health = POOL_ONLINE;
 	if (p->suspended && p->txg_lost) {
 		out->health = POOL_SUSPENDED;
@@ -80,7 +104,7 @@ status_health(struct pool *p, struct pool_status *out)
 		    "what changed could not be written (%s): export and import the pool; what was "
 		    "acknowledged as stable is replayed",
 		    err_str(p->txg_err));
-	} else if (p->suspended && out_drives == 0) {
+	} else if (p->suspended && c.out == 0) {
 		out->health = POOL_SUSPENDED;
 		(void)snprintf(out->why, sizeof(out->why),
 		    "too many drives refuse what is written: nothing is written until they take it "
@@ -90,19 +114,26 @@ status_health(struct pool *p, struct pool_status *out)
 		(void)snprintf(out->why, sizeof(out->why),
 		    "too many drives are gone (%u out, first %.80s): nothing is written until they "
 		    "return; reconnect them",
-		    out_drives, first);
-	} else if (out_drives > 0) {
+		    c.out, c.first);
+	} else if (c.out > 0) {
 		out->health = POOL_DEGRADED;
 		(void)snprintf(out->why, sizeof(out->why),
 		    "%u drive(s) out, first %.80s: data is safe with less redundancy; reconnect or "
 		    "replace it",
-		    out_drives, first);
-	} else if (stale > 0) {
+		    c.out, c.first);
+	} else if (c.stale > 0) {
 		out->health = POOL_DEGRADED;
 		(void)snprintf(out->why, sizeof(out->why),
 		    "%u drive(s) lack what was written while they were away, first %.80s: they "
 		    "must be resilvered",
-		    stale, first);
+		    c.stale, c.first);
+	} else if (c.degraded > 0) {
+		out->health = POOL_DEGRADED;
+		(void)snprintf(out->why, sizeof(out->why),
+		    "%u drive(s) had more errors than the pool's thresholds, first %.80s: data is "
+		    "safe; "
+		    "replace it, a spare does so by itself",
+		    c.degraded, c.ill);
 	} else if (p->data_errors > 0) {
 		(void)snprintf(out->why, sizeof(out->why),
 		    "%llu block(s) could not be read with a right checksum; restore the files "

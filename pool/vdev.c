@@ -329,6 +329,14 @@ vdev_count_report(struct vdevs *v, uint32_t set_index, const struct raidz_report
 	}
 }
 
+void
+vdev_count_write(struct vdevs *v, uint32_t set_index, const struct raidz_report *r)
+{
+	struct raidz_report writes = {.unwritten = r->unwritten};
+
+	vdev_count_report(v, set_index, &writes);
+}
+
 /* ---- the log's sides ---- */
 
 /*

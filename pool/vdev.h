@@ -34,6 +34,9 @@ struct vdev_drive {
 	bool claimed;             /* spare: another pool has it, when last looked at */
 	char id[128], path[256];
 	atomic_ullong read_errors, write_errors, cksum_errors, repaired;
+	/* health.c: */
+	atomic_ullong slow_ios, sit_until_ns, degraded_s; /* sit_until_ns 0: it is read */
+	atomic_uint degraded, sit_outs, read_us, siblings_us;
 };
 struct vdev_set {
 	struct guid guid;
@@ -138,6 +141,8 @@ uint32_t vdev_missing(const struct vdevs *v, uint32_t set_index);
 uint32_t vdev_lacking(const struct vdevs *v, uint32_t set_index);
 /* Counts what a raidz report says against the drives of a set. */
 void vdev_count_report(struct vdevs *v, uint32_t set_index, const struct raidz_report *r);
+/* The same of a raidz_write, whose io_error is of writes. */
+void vdev_count_write(struct vdevs *v, uint32_t set_index, const struct raidz_report *r);
 
 /* ilog_config of the log drives' ring (in_pool false) or of the in-pool ring (parity + 1 drives of set 0). -ENODEV: no side is usable. */
 int vdev_log_config(struct vdevs *v, bool in_pool, uint64_t epoch, struct ilog_config *out) WARN_UNUSED;

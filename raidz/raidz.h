@@ -46,6 +46,9 @@ void raidz_group_destroy(struct raidz_group *rg); /* no I/O is under way */
  * late writes (kb_late_writes) is treated as STALE while it has them, whatever is set here. */
 void raidz_group_set_column(
     struct raidz_group *rg, uint32_t col, struct kb_drive *drive, enum raidz_col_state state);
+/* Drives (a mask) that work, but are so slow that reads do better without them: what they hold is made from the others. They are written, scrubbed
+ * and repaired like others, and read when nothing else can give the data. Ignored by I/O that has no parity left for it. Any reactor. */
+void raidz_group_sit_out(struct raidz_group *rg, uint32_t drives);
 /* Waits until all I/O of the group that started before the call has ended: after set_column, and
  * before kb_close of the drive that was taken out. May park. */
 void raidz_group_quiesce(struct raidz_group *rg) MAY_PARK;

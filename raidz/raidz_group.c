@@ -121,6 +121,22 @@ raidz_group_set_readonly(struct raidz_group *rg, bool readonly)
 }
 
 void
+raidz_group_sit_out(struct raidz_group *rg, uint32_t drives)
+{
+	atomic_store(&rg->sit_out, drives);
+}
+
+/* Those that sit out, if as many can be spared beside those that are missing or stale. */
+static uint32_t
+sitting_out(struct raidz_group *rg, const struct raidz_cols *cols)
+{
+	uint32_t sit = atomic_load_explicit(&rg->sit_out, memory_order_relaxed) & cols->online;
+	uint32_t lacking = cols->cfg.width - (uint32_t)__builtin_popcount(cols->online);
+
+	return lacking + (uint32_t)__builtin_popcount(sit) <= raidz_tolerates(&cols->cfg) ? sit : 0;
+}
+
+void
 raidz_enter(struct raidz_group *rg, struct raidz_cols *out)
 {
 	unsigned self = rt_reactor_self();
@@ -144,6 +160,7 @@ raidz_enter(struct raidz_group *rg, struct raidz_cols *out)
 			out->stale |= 1u << c;
 		}
 	}
+	out->sit_out = sitting_out(rg, out);
 }
 
 void

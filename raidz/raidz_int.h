@@ -27,6 +27,7 @@ struct raidz_group {
 	atomic_uint width;         /* [a] of a mirror, which may change; else cfg.width */
 	atomic_ullong column_bytes; /* [a] grows */
 	atomic_bool readonly;                  /* [a] */
+	atomic_uint sit_out;                   /* [a] drive mask */
 	atomic_uint epoch;                     /* [a] changed under quiesce */
 	struct mutex quiesce;                  /* one quiescer at a time */
 	struct raidz_inflight inflight[RAIDZ_REACTORS_MAX];
@@ -40,6 +41,7 @@ struct raidz_cols {
 	uint32_t twins;                          /* which columns have one */
 	uint32_t stand_ins;                      /* of a read: columns whose drive is the twin */
 	uint32_t online, stale;                  /* drive masks, disjoint */
+	uint32_t sit_out;                        /* of online: better not read */
 	bool readonly;
 	uint32_t epoch; /* for raidz_leave */
 };
@@ -70,6 +72,7 @@ struct raidz_job {
 	bool scrub;
 
 	uint32_t online, stale; /* column masks */
+	uint32_t sit_out;       /* of online; a scrub reads them all the same */
 	uint32_t have;          /* read well in this round */
 	uint32_t failed;        /* answered with an error in this round */
 	uint32_t lost;          /* gone or late: not asked again by this job */

@@ -38,6 +38,7 @@ raidz_job_init(struct raidz_job *j, struct raidz_group *rg, uint64_t sector, uin
 	raidz_map_block(&j->cols.cfg, sector, len, &j->map);
 	j->online = columns_of(&j->map, j->cols.online);
 	j->stale = columns_of(&j->map, j->cols.stale);
+	j->sit_out = columns_of(&j->map, j->cols.sit_out);
 }
 
 uint32_t

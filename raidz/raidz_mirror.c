@@ -7,6 +7,7 @@
  */
 #include "raidz/raidz_int.h"
 
+#define COPY_PASSES 3  /* those that sit out for being slow, and then the STALE ones, come last */
 #define SPREAD_SHIFT 8 /* neighbouring MiBs lie on different drives */
 
 /* The n-th copy to ask, or none (0) after the last; a column mask. */
@@ -15,9 +16,9 @@ copy_at(const struct raidz_job *j, uint32_t n)
 {
 	uint32_t width = j->map.col_count;
 	uint32_t start = (uint32_t)((j->map.col[0].drive_sector >> SPREAD_SHIFT) % width);
-	bool second_pass = n >= width;
 	uint32_t bit = 1u << ((start + n) % width);
-	return bit & (second_pass ? j->stale : j->online) & ~j->lost;
+	const uint32_t passes[COPY_PASSES] = {j->online & ~j->sit_out, j->sit_out, j->stale};
+	return bit & passes[n / width] & ~j->lost;
 }
 
 /* A scrub keeps the block and the copy that it compares with in its side memory. */
@@ -60,7 +61,7 @@ good_copy_find(struct mirror *m, uint32_t *out_good, uint32_t *out_wrong)
 	struct raidz_job *j = m->j;
 	bool tried = false;
 	*out_wrong = 0;
-	for (uint32_t n = 0; n < 2 * j->map.col_count; n++) {
+	for (uint32_t n = 0; n < COPY_PASSES * j->map.col_count; n++) {
 		uint32_t copy = copy_at(j, n);
 		if (copy == 0) {
 			continue;

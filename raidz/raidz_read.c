@@ -18,7 +18,7 @@ static int
 read_parity(struct raidz_job *j)
 {
 	uint32_t data = raidz_map_data_mask(&j->map);
-	bool whole = (data & ~j->online) == 0;
+	bool whole = (data & ~(j->online & ~j->sit_out)) == 0;
 	if (whole && read_undamaged(j)) {
 		return 0;
 	}

@@ -3,9 +3,10 @@
  * wrong.
  *
  * A round starts with empty hands and reads in stages, each only if the ones before did not
- * suffice: 0. the data columns that are ONLINE, and one parity column for each that isn't (a scrub:
- * all ONLINE);
- *   1. all ONLINE columns;
+ * suffice: 0. the data columns that are ONLINE and don't sit out for being slow, and one parity
+ * column for each that isn't (a scrub: all ONLINE);
+ *   1. all ONLINE columns; up to here one that sits out, being slow, counts as if it couldn't be
+ * read;
  *   2. the STALE ones too, as if they were good: verify will tell.
  * After each stage it tries what the columns at hand can mean, by number of data columns taken as
  * bad: first only those that could not be read, then any one more, any two more, up to the number
@@ -218,13 +219,17 @@ stage_columns(const struct raidz_job *j, uint32_t stage)
 	if (stage == 2) {
 		return online | stale;
 	}
+	if (j->scrub && DELIBERATE_BUG("raidz-sit-out-unscrubbed")) {
+		return online & ~j->sit_out;
+	}
 	if (stage == 1 || j->scrub) {
 		return online;
 	}
-	uint32_t absent = bits_in(data & ~online);
-	uint32_t out = online & data;
+	uint32_t quick = online & ~j->sit_out;
+	uint32_t absent = bits_in(data & ~quick);
+	uint32_t out = quick & data;
 	for (uint32_t c = 0; c < j->map.parity && absent > 0; c++) {
-		if ((online & (1u << c)) != 0) {
+		if ((quick & (1u << c)) != 0) {
 			out |= 1u << c;
 			absent--;
 		}

@@ -514,7 +514,72 @@ run_invalid(void *arg UNUSED)
 	rig_close(&r);
 }
 
+static uint64_t
+drive_reads(const struct rig *r, uint32_t c)
+{
+	struct kb_counters n;
+	kb_get_counters(r->drive[c], &n);
+	return n.reads;
+}
+
+/* One that sits out isn't read as long as the others suffice, is written as ever, and a scrub looks
+ * at it too. */
+static void
+check_sit_out(uint32_t width, uint32_t parity, uint32_t c)
+{
+	struct rig r;
+	struct rig_block b;
+	struct raidz_report rep;
+	uint32_t other = (c + 1) % width;
+	rig_open(&r, width, parity);
+	rig_block_init(&r, &b, 501, BLOCK_BYTES, 1);
+	raidz_group_sit_out(r.rg, 1u << c);
+	CU_ASSERT_EQUAL(rig_write(&r, &b, &rep), 0);
+	CU_ASSERT(rig_same(rep.unwritten, 0));
+	uint64_t before = drive_reads(&r, c);
+	CU_ASSERT_EQUAL(rig_read(&r, &b, &rep), 0);
+	CU_ASSERT(rig_same(rep.io_error | rep.cksum_bad | rep.rewritten, 0));
+	CU_ASSERT(drive_reads(&r, c) == before);
+	/* the others don't suffice: an error, a lie */
+	rig_faults_set(&r, other, (struct kb_sim_faults){.read_error = 1000000});
+	CU_ASSERT_EQUAL(rig_read(&r, &b, &rep), 0);
+	rig_faults_set(&r, other, (struct kb_sim_faults){0});
+	CU_ASSERT(rig_rot(&r, &b, other, 7));
+	CU_ASSERT_EQUAL(rig_read(&r, &b, &rep), 0);
+	CU_ASSERT_EQUAL(rig_scrub(&r, &b, &rep), 0);
+	/* no parity to spare: it is read like others */
+	rig_column_set(&r, other, RAIDZ_COL_MISSING);
+	CU_ASSERT_EQUAL(rig_read(&r, &b, &rep), 0);
+	CU_ASSERT(b.verify_calls == 1);
+	rig_column_set(&r, other, RAIDZ_COL_ONLINE);
+	CU_ASSERT(rig_rot(&r, &b, c, 8));
+	CU_ASSERT_EQUAL(rig_scrub(&r, &b, &rep), 0);
+	CU_ASSERT(rig_same(rep.cksum_bad, 1u << c));
+	CU_ASSERT(rig_same(rep.rewritten, 1u << c));
+	raidz_group_sit_out(r.rg, 0);
+	before = drive_reads(&r, c);
+	for (uint32_t i = 0; i < 2 && drive_reads(&r, c) == before; i++) {
+		CU_ASSERT_EQUAL(rig_read(&r, &b, &rep), 0);
+		CU_ASSERT_EQUAL(rig_scrub(&r, &b, &rep), 0);
+	}
+	CU_ASSERT(drive_reads(&r, c) > before);
+	rig_block_done(&b);
+	rig_close(&r);
+}
+
+static void
+run_sit_out(void *arg UNUSED)
+{
+	for (uint32_t c = 0; c < 7; c++) {
+		check_sit_out(7, 1, c);
+		check_sit_out(7, 2, c);
+	}
+	check_sit_out(2, 0, 0);
+	check_sit_out(2, 0, 1);
+}
+
 static const struct rig_scenario scenarios[] = {
+    {"sit out", run_sit_out},
     {"missing", run_missing},
     {"errors", run_errors},
     {"rot", run_rot},
@@ -542,6 +607,7 @@ main(int argc, char **argv)
 	if (argc > 1) {
 		seed = strtoull(argv[1], NULL, 0);
 	}
+	bug_set_deliberate(getenv("AGATE_BUGS"));
 	printf("seed=%" PRIu64 "\n", seed);
 	CU_initialize_registry();
 	CU_pSuite s = CU_add_suite("raidz", NULL, NULL);
