@@ -235,6 +235,8 @@ void inject_free(struct adm *a);
 /* A share of the dataset, or, when below, of one below it: these keep it from being destroyed. */
 const char *fs_shared(const struct adm_pool *ap, const char *name, bool below);
 int fs_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
+int fs_cmd_userspace(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
+int fs_cmd_groupspace(struct adm *a, json_t *args, json_t **out, struct adm_error *e);
 
 /* Is it, or with below something below it, protected (a property) from being destroyed? Fills e. */
 int fs_check_protected(struct adm_pool *ap, const char *name, bool below, struct adm_error *e);

@@ -392,6 +392,8 @@ const struct adm_command adm_fs_commands[] = {
     {"fs rename", fs_cmd_rename, ADM_CHANGE},
     {"fs undestroy", trash_cmd_undestroy, ADM_CHANGE},
     {"fs list", fs_cmd_list, ADM_LOOK},
+    {"fs userspace", fs_cmd_userspace, ADM_LOOK},
+    {"fs groupspace", fs_cmd_groupspace, ADM_LOOK},
     {"fs get", fs_cmd_get, ADM_LOOK},
     {"fs diff", diff_cmd, ADM_LOOK_PRIVILEGED},
     {"fs set", fs_cmd_set, ADM_CHANGE},

@@ -97,6 +97,12 @@ int words_split(char *line, char **out, int max);
  * to list; false when it isn't a good range or too many. */
 bool words_expand(const char *word, json_t *list);
 
+/* verbs_list.c: a new array in the order of a column */
+json_t *list_sorted(json_t *rows, const struct column *by, bool down);
+
+/* verbs_accounts.c: names of users and groups in names of properties */
+bool account_name_resolve(const struct cli_verb *v, const char *prop, char *out, size_t len);
+
 /* verbs_fs.c, for others like these */
 json_t *options_array(const struct cli_args *a); /* of -o */
 /* Calls, and says done: nothing else to show. */
@@ -143,6 +149,7 @@ int verb_schedule_create(const struct cli_verb *v, const struct cli_args *a);
 int verb_schedule_list(const struct cli_verb *v, const struct cli_args *a);
 int verb_schedule_change(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_upgrade(const struct cli_verb *v, const struct cli_args *a);
+int verb_fs_space(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_get(const struct cli_verb *v, const struct cli_args *a);
 int verb_fs_set(const struct cli_verb *v, const struct cli_args *a);
 int verb_share_create(const struct cli_verb *v, const struct cli_args *a);

@@ -124,10 +124,19 @@ const struct cli_verb cli_verbs[] = {
 	"The clone takes over the snapshots it came from; the other filesystem becomes the clone, "
 	"and can be destroyed.",
 	verb_fs_promote},
+    {"fs", "userspace", "Hpjno:s:S:", 1, 1, "[-Hpjn] [-o COLUMN,...] [-s|-S COLUMN] PATH|PATH@SNAPSHOT",
+	"What each user has there: bytes as du tells them, and files, directories and so on; and his "
+	"quotas. -n: numbers instead of names; -s sorts by a column, -S the other way round.\n"
+	"  fs userspace -o name,used,quota -S used tank/home\n"
+	"  Columns: type, name, used, quota, objused, objquota.",
+	verb_fs_space},
+    {"fs", "groupspace", "Hpjno:s:S:", 1, 1, "[-Hpjn] [-o COLUMN,...] [-s|-S COLUMN] PATH|PATH@SNAPSHOT",
+	"The same of groups.", verb_fs_space},
     {"fs", "get", "Hpjr", 2, 2, "[-Hpjr] all|PROPERTY[,PROPERTY] PATH",
 	"  fs get compression,recordsize tank/home", verb_fs_get},
     {"fs", "set", "j", 2, 2, "PROPERTY=VALUE PATH",
-	"  fs set compression=zstd-3 tank/home\n  fs set compression= tank/home   (inherits again)",
+	"  fs set compression=zstd-3 tank/home\n  fs set compression= tank/home   (inherits again)\n"
+	"  fs set userquota@ann=10G tank/home\n  fs set defaultuserquota=1G tank/home",
 	verb_fs_set},
     {"schedule", "create", "rjo", 2, 2, "[-r] [-o keep=N] TIME PATH",
 	"Takes a snapshot of the filesystem (-r: and of all below it) whenever TIME begins, and "

@@ -36,9 +36,10 @@ verb_fs_create(const struct cli_verb *v, const struct cli_args *a)
 	    a->words[0]);
 }
 
-/* "a,b,c" to an array; "all" to an empty one. */
+/* "a,b,c" to an array; "all" to an empty one. NULL: a user or group isn't known; it has been said.
+ */
 static json_t *
-split_properties(const char *text)
+split_properties(const struct cli_verb *v, const char *text)
 {
 	json_t *list = json_array();
 	if (strcmp(text, "all") == 0) {
@@ -46,7 +47,13 @@ split_properties(const char *text)
 	}
 	while (*text != '\0') {
 		size_t len = strcspn(text, ",");
-		json_array_append_new(list, json_stringn(text, len));
+		char given[320], prop[320];
+		snprintf(given, sizeof(given), "%.*s", (int)len, text);
+		if (!account_name_resolve(v, given, prop, sizeof(prop))) {
+			json_decref(list);
+			return NULL;
+		}
+		json_array_append_new(list, json_string(prop));
 		text += len + (text[len] == ',' ? 1 : 0);
 	}
 	return list;
@@ -90,8 +97,12 @@ verb_fs_get(const struct cli_verb *v, const struct cli_args *a)
 	    {"PROPERTY", "name", COLUMN_TEXT}, {"VALUE", "value", COLUMN_TEXT},
 	    {"SOURCE", "source", COLUMN_TEXT}};
 	json_t *result;
-	json_t *args = json_pack("{s:s, s:b, s:o}", "name", a->words[1], "recursive", a->recursive,
-	    "props", split_properties(a->words[0]));
+	json_t *props = split_properties(v, a->words[0]);
+	if (props == NULL) {
+		return CLI_USAGE;
+	}
+	json_t *args = json_pack(
+	    "{s:s, s:b, s:o}", "name", a->words[1], "recursive", a->recursive, "props", props);
 	int status = client_call("fs get", args, &result);
 	if (status == CLI_OK && !print_json(a, v, result)) {
 		json_t *rows = get_rows(result, a->exact);
@@ -109,8 +120,12 @@ verb_fs_set(const struct cli_verb *v, const struct cli_args *a)
 	if (equals == NULL || equals == a->words[0]) {
 		return cli_usage_error(v, "that isn't PROPERTY=VALUE", a->words[0]);
 	}
-	json_t *args = json_pack("{s:s, s:s%}", "name", a->words[1], "prop", a->words[0],
-	    (size_t)(equals - a->words[0]));
+	char given[320], prop[320];
+	snprintf(given, sizeof(given), "%.*s", (int)(equals - a->words[0]), a->words[0]);
+	if (!account_name_resolve(v, given, prop, sizeof(prop))) {
+		return CLI_USAGE;
+	}
+	json_t *args = json_pack("{s:s, s:s}", "name", a->words[1], "prop", prop);
 	if (equals[1] != '\0') {
 		json_object_set_new(args, "value", json_string(equals + 1));
 	}

@@ -90,7 +90,7 @@ list_compare(const void *x, const void *y)
 }
 
 /* A new array in the order asked for. Stable, since equal rows keep to their position. */
-static json_t *
+json_t *
 list_sorted(json_t *rows, const struct column *by, bool down)
 {
 	size_t count = json_array_size(rows);

@@ -286,7 +286,14 @@ create_try(struct create *c)
 	struct pool_need need = {.dirty_bytes = 2 * OBJ_DIRTY_BYTES,
 	    .log_bytes = LOG_RECORD_BYTES + c->args->target_len,
 	    .log_records = 1,
-	    .grow_bytes = SECTOR_BYTES};
+	    .grow_bytes = SECTOR_BYTES,
+	    .new_objects = 1};
+	struct fs_attr dir;
+	struct fs_inode ino;
+	fs_getattr(c->dir, &dir);
+	if (new_owner(c, &dir, &ino) == 0) {
+		need_owned(&need, ino.uid, ino.gid);
+	}
 	err = fs_op_start(&c->op, &need, &c->dir, 1);
 	if (err != 0) {
 		return err;

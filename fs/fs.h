@@ -253,7 +253,10 @@ struct fs_statfs {
 	uint64_t total_bytes, free_bytes, avail_bytes;
 	uint64_t total_files, free_files;
 };
-void fs_statfs(struct fs_ds *ds, struct fs_statfs *out);
+/* cred: as far as his quotas and his group's let him write; NULL: without any. */
+void fs_statfs(struct fs_ds *ds, const struct fs_cred *cred, struct fs_statfs *out) MAY_PARK;
+/* Quotas of users and groups as they are set; out->v to mem_free. */
+int fs_account_limits(struct pool_ds *pds, struct pool_account_limits *out) WARN_UNUSED;
 
 /* ---- changing ---- res is always filled as far as it goes ---- */
 /* guard: NULL, or the ctime that must match (-ERR_NOTSYNC). All or nothing. */

@@ -484,8 +484,25 @@ fs_ds_pool_ds(struct fs_ds *ds)
 /* A file takes at least its slot; nobody can promise more of them than that. */
 #define BYTES_PER_FILE OBJECT_SLOT_BYTES
 
+/* What a quota leaves to him is all that there is. */
+static void
+statfs_account(struct fs_ds *ds, enum pool_account_kind kind, uint32_t id, struct fs_statfs *out)
+{
+	uint64_t bytes, objects;
+	int err = pool_account_left(ds->pds, kind, id, &bytes, &objects);
+	if (err != 0) {
+		return; /* whoever writes gets the error */
+	}
+	out->avail_bytes = MIN(out->avail_bytes, bytes);
+	if (out->free_bytes > bytes) {
+		out->total_bytes -= out->free_bytes - bytes;
+		out->free_bytes = bytes;
+	}
+	out->free_files = MIN(out->free_files, MIN(objects, bytes / BYTES_PER_FILE));
+}
+
 void
-fs_statfs(struct fs_ds *ds, struct fs_statfs *out)
+fs_statfs(struct fs_ds *ds, const struct fs_cred *cred, struct fs_statfs *out)
 {
 	struct pool_ds_info info;
 	pool_ds_get_info(ds->pds, &info);
@@ -499,5 +516,9 @@ fs_statfs(struct fs_ds *ds, struct fs_statfs *out)
 	out->avail_bytes = info.available_bytes;
 	out->total_bytes = info.size_bytes;
 	out->free_files = info.available_bytes / BYTES_PER_FILE;
+	if (cred != NULL) {
+		statfs_account(ds, POOL_ACCOUNT_USER, cred->uid, out);
+		statfs_account(ds, POOL_ACCOUNT_GROUP, cred->gid, out);
+	}
 	out->total_files = info.object_count + out->free_files;
 }

@@ -94,6 +94,20 @@ const struct prop_def *prop_at(uint32_t index);
 const char *prop_limit_refusal(int err);
 /* One of the limits, which aren't inherited and which the pool keeps; NULL: name is none of them. */
 uint64_t *prop_limit(const char *name, struct pool_limits *l);
+/* Quotas of users and groups (account_prop.c): names with an '@', and defaults for the others. */
+bool prop_is_account(const char *name);
+bool prop_is_account_default(const char *name);
+int prop_account_check(const char *name, char *why, size_t why_len) WARN_UNUSED; /* -ENOENT */
+int prop_account_set(
+    struct pool_ds *pds, const char *name, const char *value) WARN_UNUSED MAY_PARK;
+/* def: how such values are written. name must live as long as out. */
+void prop_account_reported(
+    const struct prop_def *def, const char *name, struct pool_ds *pds, struct fs_prop *out);
+/* Tells the pool what holds now. */
+void account_limits_refresh(struct fs_ds *ds);
+/* The quotas of uid and gid apply. */
+void need_owned(struct pool_need *need, uint32_t uid, uint32_t gid);
+void prop_size_text(uint64_t n, char *out, size_t len);
 /* Effective value of a settable property: local, inherited or default. */
 void prop_effective(
     struct fs_pool *fp, const char *path, const struct prop_def *def, struct fs_prop *out);

@@ -178,12 +178,13 @@ fs_ds_refresh(struct fs_ds *ds)
 	atomic_store(&ds->snapdir, effective_number(ds, info.path, "snapdir") != 0);
 	atomic_store(&ds->readonly,
 	    effective_number(ds, info.path, "readonly") != 0 || pool_is_readonly(ds->fp->pool));
+	account_limits_refresh(ds);
 }
 
 /* ---- read-only ones ---- */
 
-static void
-size_text(uint64_t n, char *out, size_t len)
+void
+prop_size_text(uint64_t n, char *out, size_t len)
 {
 	static const char units[] = "BKMGTPE";
 	unsigned u = 0;
@@ -243,7 +244,7 @@ limit_reported(const struct prop_def *def, struct pool_ds *pds, struct fs_prop *
 	out->number = *prop_limit(def->name, &l);
 	out->source = out->number != 0 ? FS_PROP_LOCAL : FS_PROP_DEFAULT;
 	if (out->number != 0) {
-		size_text(out->number, out->value, sizeof(out->value));
+		prop_size_text(out->number, out->value, sizeof(out->value));
 	} else {
 		(void)snprintf(out->value, sizeof(out->value), "none");
 	}
@@ -275,21 +276,24 @@ prop_reported(const struct prop_def *def, const struct pool_ds_info *info, struc
 		    (unsigned long long)(out->number % 100));
 	} else {
 		out->number = size_reported(def->name, info);
-		size_text(out->number, out->value, sizeof(out->value));
+		prop_size_text(out->number, out->value, sizeof(out->value));
 	}
 }
 
 int
 fs_prop_get(struct fs_pool *fp, const char *path, const char *name, struct fs_prop *out)
 {
-	const struct prop_def *def = prop_find(name);
+	bool account = prop_is_account(name) && prop_account_check(name, NULL, 0) == 0;
+	const struct prop_def *def = prop_find(account ? "quota" : name);
 	struct pool_ds *pds;
 	int err = def == NULL ? -ENOENT : pool_ds_open(fp->pool, path, &pds);
 	if (err != 0) {
 		return err;
 	}
 	struct pool_limits none;
-	if (prop_limit(name, &none) != NULL) {
+	if (account || prop_is_account_default(name)) {
+		prop_account_reported(def, name, pds, out);
+	} else if (prop_limit(name, &none) != NULL) {
 		limit_reported(def, pds, out);
 	} else if (def->parse != NULL) {
 		prop_effective(fp, path, def, out);
@@ -318,6 +322,9 @@ prop_set_local(struct pool_ds *pds, const char *name, const char *value)
 {
 	struct pool_limits l;
 	uint64_t *field;
+	if (prop_is_account(name) || prop_is_account_default(name)) {
+		return prop_account_set(pds, name, value);
+	}
 	pool_ds_get_limits(pds, &l);
 	field = prop_limit(name, &l);
 	if (field == NULL) {
@@ -333,17 +340,18 @@ prop_set_local(struct pool_ds *pds, const char *name, const char *value)
 const char *
 prop_limit_refusal(int err)
 {
-	return err == -ENOSPC        ? "there isn't so much left to reserve"
-	       : err == -EINVAL      ? "a reservation can't be larger than the quota"
-	       : err == -ERR_FEATURE ? "the pool was made without limits; 'pool upgrade' adds them"
-				     : err_str(err);
+	return err == -ENOSPC   ? "there isn't so much left to reserve"
+	       : err == -EINVAL ? "a reservation can't be larger than the quota"
+	       : err == -ERR_FEATURE
+		   ? "the pool was made without such limits; 'pool upgrade' adds them"
+		   : err_str(err);
 }
 
 static void
 set_refused(const char *path, const char *name, int err, char *why, size_t why_len)
 {
 	struct pool_limits none;
-	bool limit = prop_limit(name, &none) != NULL;
+	bool limit = prop_limit(name, &none) != NULL || err == -ERR_FEATURE;
 	(void)snprintf(why, why_len, "%s: %s", path,
 	    err == -ENOENT ? "no such file system"
 	    : limit        ? prop_limit_refusal(err)
@@ -356,7 +364,8 @@ fs_prop_set(struct fs_pool *fp, const char *path, const char *name, const char *
 {
 	const struct prop_def *def = NULL;
 	char canonical[64];
-	int err = settable(name, &def, why, why_len);
+	int err = prop_is_account(name) ? prop_account_check(name, why, why_len) : 0;
+	err = err != 0 ? err : settable(prop_is_account(name) ? "quota" : name, &def, why, why_len);
 	if (err != 0) {
 		return err;
 	}

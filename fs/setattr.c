@@ -152,6 +152,23 @@ setattr_locked(
 	return err;
 }
 
+/* What changes hands counts for who gets it; who gives it away is never asked. */
+static void
+setattr_owned(
+    const struct fs_attr *a, const struct fs_sattr *set, bool grows, struct pool_need *need)
+{
+	bool uid = set->set_uid && set->uid != a->uid, gid = set->set_gid && set->gid != a->gid;
+	if (uid || gid) {
+		need_owned(
+		    need, set->set_uid ? set->uid : a->uid, set->set_gid ? set->gid : a->gid);
+		need->owned = (uint8_t)((uid ? POOL_OWNED_UID : 0) | (gid ? POOL_OWNED_GID : 0));
+		need->new_objects = 1;
+		need->moved_bytes = a->used_bytes;
+	} else if (grows) {
+		need_owned(need, a->uid, a->gid);
+	}
+}
+
 int
 fs_setattr(struct fs_node *n, const struct fs_req *req, const struct fs_sattr *set,
     const struct fs_time *guard, struct fs_result *res)
@@ -170,6 +187,7 @@ fs_setattr(struct fs_node *n, const struct fs_req *req, const struct fs_sattr *s
 	    .log_bytes = LOG_RECORD_BYTES,
 	    .log_records = 1,
 	    .frees = !grows};
+	setattr_owned(&a, set, grows, &need);
 	err = fs_op_start(&op, &need, &n, 1);
 	return err == 0 ? fs_op_finish(&op, setattr_locked(&op, n, set, guard)) : err;
 }

@@ -191,6 +191,9 @@ fs_write(struct fs_node *n, const struct fs_req *req, uint64_t off, const struct
 		    .log_bytes = w.len + LOG_RECORD_BYTES,
 		    .log_records = 1,
 		    .grow_bytes = write_grow_bytes(n, off, w.len)};
+		struct fs_attr a;
+		fs_getattr(n, &a);
+		need_owned(&need, a.uid, a.gid);
 		err = fs_op_start(&op, &need, &n, 1);
 		if (err == 0) {
 			err = fs_op_finish(&op, write_locked(&op, n, off, &w, how));

@@ -34,7 +34,7 @@ nfs3_fsstat(struct nfs3_op *op)
 		return;
 	}
 	struct fs_statfs s;
-	fs_statfs(fs_node_ds(place.node), &s);
+	fs_statfs(fs_node_ds(place.node), &op->cred, &s);
 	nfs3_place_put(&place);
 	xdr_put_u64(x, s.total_bytes);
 	xdr_put_u64(x, s.free_bytes);

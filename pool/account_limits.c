@@ -432,13 +432,12 @@ account_limits_end(struct pool_tx *tx, uint64_t dirtied)
 	}
 	spin_lock(&tx->ds->account_lock);
 	charge(tx, tx->need_sectors + tx->moved_sectors, true);
-	if (dirtied > 0) {
-		charge(tx, dirtied + tx->moved_sectors, false);
-		for (unsigned i = 0; i < 2; i++) {
-			if (tx->account[i] != NULL) {
-				tx->account[i]->landing[slot] += dirtied + tx->moved_sectors;
-				tx->account[i]->landing_objects[slot] += tx->new_objects;
-			}
+	/* whatever became of it: too much for a txg is no harm */
+	charge(tx, dirtied + tx->moved_sectors, false);
+	for (unsigned i = 0; i < 2; i++) {
+		if (tx->account[i] != NULL) {
+			tx->account[i]->landing[slot] += dirtied + tx->moved_sectors;
+			tx->account[i]->landing_objects[slot] += tx->new_objects;
 		}
 	}
 	spin_unlock(&tx->ds->account_lock);

@@ -316,7 +316,7 @@ tx_settle_space(struct pool_tx *tx)
 	struct pool *p = tx->p;
 	uint64_t used;
 
-	if (tx->moves && tx->dirtied_sectors > 0) {
+	if (tx->moves) {
 		obj_accounts_dirty(tx, tx->uid, tx->gid);
 	}
 	used = space_in_pieces(p->space, tx->dirtied_sectors) +

@@ -153,6 +153,63 @@ pool_ds_set_limits(struct pool_ds *ds, const struct pool_limits *l)
 	return 0;
 }
 
+int
+pool_ds_prop_each(
+    struct pool_ds *ds, int (*each)(void *arg, const char *key, const char *value), void *arg)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < ds->prop_count && err == 0; i++) {
+		err = each(arg, ds->props[i].key, ds->props[i].value);
+	}
+	return err;
+}
+
+uint64_t
+pool_features(struct pool *p UNUSED)
+{
+	return FEATURE_RO_SNAPSHOTS | FEATURE_RO_LIMITS | FEATURE_RO_ACCOUNTS;
+}
+
+struct pool *
+pool_ds_pool(struct pool_ds *ds)
+{
+	return ds->pool;
+}
+
+/* ---- accounts: nobody has anything, and no quota holds ---- */
+
+int
+pool_accounts_state(struct pool_ds *ds UNUSED, unsigned *out_percent)
+{
+	*out_percent = 100;
+	return 0;
+}
+
+int
+pool_accounts_each(struct pool_ds *ds UNUSED, enum pool_account_kind kind UNUSED,
+    int (*fn)(void *arg, const struct pool_account *a) UNUSED, void *arg UNUSED)
+{
+	return 0;
+}
+
+int
+pool_ds_set_account_limits(struct pool_ds *ds, const struct pool_account_limits *l)
+{
+	ds->account_limits = l->count;
+	ds->account_limit = l->count > 0 ? l->v[0] : (struct pool_account_limit){0};
+	ds->account_default = l->default_bytes[POOL_ACCOUNT_USER];
+	return 0;
+}
+
+int
+pool_account_left(struct pool_ds *ds UNUSED, enum pool_account_kind kind UNUSED, uint32_t id UNUSED,
+    uint64_t *out_bytes, uint64_t *out_objects)
+{
+	*out_bytes = *out_objects = UINT64_MAX;
+	return 0;
+}
+
 uint64_t
 pool_ds_guid(const struct pool_ds *ds)
 {

@@ -49,6 +49,9 @@ struct pool_ds {
 	struct fake_prop props[16];
 	uint32_t prop_count;
 	struct pool_limits limits;
+	uint32_t account_limits; /* how many, the first, and one default */
+	struct pool_account_limit account_limit;
+	uint64_t account_default;
 	struct pool_obj **slots; /* by number */
 	uint64_t *generations;
 	uint64_t slot_cap;

@@ -57,6 +57,13 @@ static const struct value_case value_cases[] = {
     {"reservation", "100MiB", "100M", 100 * MIB},
     {"refreservation", "4K", "4.00K", 4 * KIB},
     {"refreservation", "nothing", NULL, 0},
+    {"userquota@1000", "10G", "10.0G", 10 * GIB},
+    {"userquota@1000", "none", "none", 0},
+    {"userquota@4294967294", "5", "5B", 5},
+    {"groupobjquota@0", "250000", "250000", 250000},
+    {"groupobjquota@0", "some", NULL, 0},
+    {"defaultuserquota", "1M", "1.00M", MIB},
+    {"defaultgroupobjquota", "77", "77", 77},
 };
 
 static void
