@@ -234,6 +234,7 @@ struct dump_slot {
 	uint8_t bonus[192], inl[256];
 };
 #define DUMP_ACCOUNT_BLOCK 8192u
+#define DUMP_FEATURE_ACCOUNTS 4u /* of feat_rocompat */
 struct dump_objset {
 	uint64_t txg, next_object, object_count, used_sectors, data_bytes, unlinked, dying_count, root_object;
 	uint64_t guid; /* of the dataset; 0: the MOS */

@@ -336,6 +336,8 @@ golden_main(void *arg UNUSED)
 	must(fs_pool_open(pool, NULL, NULL, &fp));
 	must(fs_prop_set(fp, "golden", "compression", "lz4", why, sizeof(why)));
 	must(fs_ds_create(fp, "golden/small", props, 3, why, sizeof(why)));
+	must(fs_prop_set(fp, "golden", "userquota@4294967294", "10M", why, sizeof(why)));
+	must(fs_prop_set(fp, "golden", "defaultgroupobjquota", "100000", why, sizeof(why)));
 	/* so that the log isn't full of what the root has */
 	must(fs_prop_set(fp, "golden", "sync", "disabled", why, sizeof(why)));
 	in_dataset("golden", fill_root);

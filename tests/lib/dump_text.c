@@ -270,6 +270,7 @@ pool_commands(struct dump_pool *p, const char *dataset)
 		(void)cmd_object(p, ":mos", number);
 		(void)cmd_object(p, dataset, number);
 	}
+	(void)cmd_accounts(p, dataset);
 	(void)cmd_block(p, "0:0:2");
 	(void)cmd_log(p);
 	(void)cmd_space(p);

@@ -9,7 +9,8 @@
 #include "tests/lib/golden.h"
 #include "base/check.h"
 
-const struct golden goldens[GOLDENS] = {{"v1", 9, 7, 64 * MIB}, {"v2", 9, 7, 64 * MIB}};
+const struct golden goldens[GOLDENS] = {
+    {"v1", 9, 7, 64 * MIB}, {"v2", 9, 7, 64 * MIB}, {"v3", 9, 7, 64 * MIB}};
 
 const struct golden *
 golden_find(const char *name)

@@ -13,7 +13,7 @@ struct golden {
 	uint32_t drives, set_drives;
 	uint64_t drive_bytes;
 };
-#define GOLDENS 2
+#define GOLDENS 3
 extern const struct golden goldens[GOLDENS];
 #define GOLDEN_DIR 64
 

@@ -46,6 +46,9 @@ dataset_report(struct dump_pool *p, const char *dataset)
 	struct dump_file root;
 
 	(void)printf("== %s\n", dataset);
+	if ((p->config.feat_rocompat & DUMP_FEATURE_ACCOUNTS) != 0) {
+		(void)cmd_accounts(p, dataset);
+	}
 	(void)cmd_ls(p, dataset, "", true);
 	if (dump_fs_open(p, dataset, &fs) == 0 && dump_path_find(&fs, "", &root) == 0) {
 		ASSERT(dump_walk(&fs, &root, true, sum_file, &fs) == 0);

@@ -3,6 +3,7 @@
  * is moved to somebody counts for him; defaults; objects; nobody is kept from freeing. That the
  * accounts themselves are exact is what pool_snap_model_test and pool_check say.
  */
+#include "pool/dataset.h"
 #include "tests/unit/space_rig.h"
 
 #define ANN 1000u
@@ -290,10 +291,52 @@ test_crowd(void)
 	space_run(run_crowd, 33, 7, 128 * MIB);
 }
 
+/* Accounts that can't be read any more are counted anew, and no quota holds meanwhile. */
+static void
+run_spoilt(void *arg UNUSED)
+{
+	struct pool_account_limit ann = {POOL_ACCOUNT_USER, ANN, 2 * MIB, 0};
+	struct pool *p = space_pool();
+	struct pool_ds *ds = child(p, "tank/a");
+	struct pool_obj *o = file(ds, ANN, 5);
+	struct pool_account before, after;
+	unsigned percent;
+	int err;
+
+	for (unsigned i = 0; i < 200; i++) {
+		pool_obj_release(file(ds, i * 1000 + 1, BOB)); /* a tree of two levels */
+	}
+	ASSERT(fill(ds, o, 3 * MIB, MIB) == 3 * MIB);
+	limit(ds, &(struct pool_account_limits){.v = &ann, .count = 1});
+	before = has(ds, POOL_ACCOUNT_USER, ANN);
+	ASSERT(write_at(ds, o, 0, 4096) == -EDQUOT);
+	ds->accounts_spoilt = true;
+	err = pool_sync(p);
+	while (err == 0 && (err = pool_accounts_state(ds, &percent)) == -EAGAIN) {
+		err = pool_sync(p);
+	}
+	ASSERT(err == 0);
+	after = has(ds, POOL_ACCOUNT_USER, ANN);
+	ASSERT(after.bytes == before.bytes && after.objects == 1 && before.objects == 1);
+	ASSERT(has(ds, POOL_ACCOUNT_GROUP, BOB).objects == 200);
+	ASSERT(write_at(ds, o, 0, 4096) == -EDQUOT);
+	space_check(p);
+	pool_obj_release(o);
+	pool_ds_close(ds);
+	space_export(p);
+}
+
+static void
+test_spoilt(void)
+{
+	space_run(run_spoilt, 34, 7, 128 * MIB);
+}
+
 static const struct unit_test tests[] = {
     {"user", test_user},
     {"defaults and objects", test_defaults},
     {"crowd", test_crowd},
+    {"spoilt", test_spoilt},
 };
 
 int
