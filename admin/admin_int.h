@@ -256,18 +256,33 @@ int trash_destroy(struct adm_pool *ap, const char *path, bool *out_kept, struct 
 int trash_purge(struct adm_pool *ap, const char *path) MAY_PARK;
 int trash_json(struct adm_pool *ap, json_t *rows);
 int trash_cmd_undestroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
+/* ---- trash_snap.c: snapshots that were destroyed ---- */
+struct trash_snap {
+	const struct pool_ds_info *ds;
+	const struct pool_snap_info *info; /* under its hidden name */
+	const char *was;                   /* behind the @ */
+	int64_t time;
+};
+struct snap_names;
+int trash_snaps_destroy(struct adm_pool *ap, const struct snap_names *names, bool *out_kept, struct adm_error *e) MAY_PARK;
+int trash_snaps_json(struct adm_pool *ap, json_t *rows) MAY_PARK;
+int trash_snaps_undestroy(struct adm_pool *ap, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
+/* Destroys for good what is over, and what is in the way unless a filesystem was destroyed before. When that was; INT64_MAX: none is in the way. */
+int64_t trash_snaps_look(struct adm_pool *ap, bool low, int64_t oldest) MAY_PARK;
 void trash_look(struct adm_pool *ap) MAY_PARK; /* destroys for good what is old, or in the way */
 
 /* ---- schedule_store.c ---- */
 int sched_load(struct adm_pool *ap, struct adm_error *e) MAY_PARK;
 void sched_free(struct adm_pool *ap);
 /* path and what is below it is called otherwise now, or is gone (to NULL): so its schedules. */
+uint32_t sched_count(struct adm_pool *ap, const char *path); /* of path and what is below it */
 void sched_follow(struct adm_pool *ap, const char *path, const char *to) MAY_PARK;
 
 /* ---- snapshot.c ---- */
 struct snap_names;
 int snap_cmd_destroy(struct adm_pool *ap, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
 int snap_cmd_rename(struct adm_pool *ap, const char *name, const char *to, struct adm_error *e) MAY_PARK;
+int snap_busy(struct adm_pool *ap, const char *name, struct adm_error *e); /* says what keeps it */
 int snap_destroy_named(struct adm_pool *ap, const struct snap_names *names, struct adm_error *e) MAY_PARK;
 
 /* ---- imports.c ---- */

@@ -142,7 +142,9 @@ fs_destroy(struct adm_pool *ap, const char *name, bool recursive, json_t *out, s
 			   : adm_fail(e, err, "'%.100s' was not destroyed: %s", name, err_str(err));
 	}
 	json_object_set_new(out, "undo_s", json_integer(kept ? (json_int_t)trash_keeps_s(ap) : 0));
-	sched_follow(ap, name, NULL);
+	if (!kept) {
+		sched_follow(ap, name, NULL);
+	}
 	return 0;
 }
 

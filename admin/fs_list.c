@@ -94,8 +94,25 @@ list_named(struct adm *a, struct fs_listing *l, const char *name, struct adm_err
 	return err;
 }
 
+/* What is path, one of its snapshots, or below it. */
+static json_t *
+rows_of(json_t *rows, const char *path)
+{
+	json_t *some = json_array(), *row;
+	size_t i, len = strlen(path);
+	json_array_foreach(rows, i, row)
+	{
+		const char *name = json_string_value(json_object_get(row, "name"));
+		if (strncmp(name, path, len) == 0 && strchr("/@", name[len]) != NULL) {
+			json_array_append(some, row);
+		}
+	}
+	json_decref(rows);
+	return some;
+}
+
 static int
-list_destroyed(struct adm *a, json_t **out, struct adm_error *e)
+list_destroyed(struct adm *a, const char *name, json_t **out, struct adm_error *e)
 {
 	json_t *rows = json_array();
 	for (uint32_t i = 0; i < a->pool_count; i++) {
@@ -106,7 +123,7 @@ list_destroyed(struct adm *a, json_t **out, struct adm_error *e)
 			    e, err, "what was destroyed can't be listed: %s", err_str(err));
 		}
 	}
-	*out = rows;
+	*out = name != NULL ? rows_of(rows, name) : rows;
 	return 0;
 }
 
@@ -121,7 +138,7 @@ fs_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	l.filesystems = strcmp(type, "filesystem") == 0 || strcmp(type, "all") == 0;
 	l.snapshots = strcmp(type, "snapshot") == 0 || strcmp(type, "all") == 0;
 	if (strcmp(type, "destroyed") == 0) {
-		return list_destroyed(a, out, e);
+		return list_destroyed(a, name, out, e);
 	}
 	if (!l.filesystems && !l.snapshots) {
 		return adm_fail(e, EINVAL,

@@ -185,6 +185,9 @@ sched_cmd_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		mutex_lock(&t->lock);
 		for (uint32_t k = 0; k < t->count; k++) {
 			const struct sched *s = &t->v[k];
+			if (trash_is_inside(s->path)) {
+				continue;
+			}
 			json_t *row = sched_json(s);
 			json_object_set_new(row, "state",
 			    adm_text(s->paused             ? "paused"

@@ -206,7 +206,7 @@ sched_run(struct adm_pool *ap, int64_t now, void (*note)(void *arg, const char *
 			r.s->last = slot; /* the clock was wrong then */
 			t->dirty = true;
 		}
-		if (sched_is_due(r.s, now)) {
+		if (sched_is_due(r.s, now) && !trash_is_inside(r.s->path)) {
 			run_one(&r, now, note, arg);
 		}
 	}

@@ -147,6 +147,29 @@ sched_free(struct adm_pool *ap)
 
 /* ---- what happens to filesystems ---- */
 
+static bool
+sched_is_of(const struct sched *s, const char *path)
+{
+	size_t len = strlen(path);
+	return strncmp(s->path, path, len) == 0 && (s->path[len] == '\0' || s->path[len] == '/');
+}
+
+uint32_t
+sched_count(struct adm_pool *ap, const char *path)
+{
+	struct adm_sched *t = ap->sched;
+	uint32_t count = 0;
+	if (t == NULL) {
+		return 0;
+	}
+	mutex_lock(&t->lock);
+	for (uint32_t i = 0; i < t->count; i++) {
+		count += sched_is_of(&t->v[i], path);
+	}
+	mutex_unlock(&t->lock);
+	return count;
+}
+
 /* path and what is below it is named otherwise, or gone (to NULL). */
 void
 sched_follow(struct adm_pool *ap, const char *path, const char *to)
@@ -159,8 +182,7 @@ sched_follow(struct adm_pool *ap, const char *path, const char *to)
 	mutex_lock(&t->lock);
 	for (uint32_t i = t->count; i-- > 0;) {
 		struct sched s = t->v[i];
-		if (strncmp(s.path, path, len) != 0 ||
-		    (s.path[len] != '\0' && s.path[len] != '/')) {
+		if (!sched_is_of(&s, path)) {
 			continue;
 		}
 		t->dirty = true;

@@ -12,9 +12,8 @@ trash_is_inside(const char *path)
 }
 
 void
-snap_names_add(struct snap_names *n, const char *path, const char *snap)
+snap_names_add_text(struct snap_names *n, const char *text)
 {
-	size_t len = strlen(path) + strlen(snap) + 2;
 	if (n->count == n->cap) {
 		uint32_t cap = MAX(n->cap * 2, 16u);
 		char **v = mem_realloc(n->v, cap * sizeof(*v));
@@ -25,13 +24,27 @@ snap_names_add(struct snap_names *n, const char *path, const char *snap)
 		n->v = v;
 		n->cap = cap;
 	}
-	char *name = mem_zalloc(len);
-	if (name == NULL) {
+	char *copy = mem_strdup(text);
+	if (copy == NULL) {
 		n->no_memory = true;
 		return;
 	}
-	(void)snprintf(name, len, "%s@%s", path, snap);
-	n->v[n->count++] = name;
+	n->v[n->count++] = copy;
+}
+
+void
+snap_names_add(struct snap_names *n, const char *path, const char *snap)
+{
+	char name[2 * DATASET_NAME_MAX + 2];
+	(void)snprintf(name, sizeof(name), "%s@%s", path, snap);
+	snap_names_add_text(n, name);
+}
+
+bool
+snap_name_is_hidden(const char *name)
+{
+	const char *at = strchr(name, '@');
+	return at != NULL && pool_snap_is_hidden(at + 1);
 }
 
 void
@@ -113,6 +126,37 @@ snap_names_each_below(struct adm_pool *ap, const char *name, bool recursive, str
 	}
 	int err = pool_ds_each(ap->pool, path, recursive, below_add, &b);
 	return err != 0 ? names_failed(path, err, e) : 0;
+}
+
+/* ---- all of one filesystem ---- */
+
+struct all_of {
+	struct snap_names *out;
+	const char *path, *after; /* after: NULL once it has been passed */
+	bool only_hidden;
+};
+
+static int
+all_of_add(void *arg, const struct pool_snap_info *s)
+{
+	struct all_of *x = arg;
+	if (x->after != NULL) {
+		x->after = strcmp(s->name, x->after) == 0 ? NULL : x->after;
+	} else if (!x->only_hidden || pool_snap_is_hidden(s->name)) {
+		snap_names_add(x->out, x->path, s->name);
+	}
+	return x->out->no_memory ? -ENOMEM : 0;
+}
+
+int
+snap_names_of(struct adm_pool *ap, const char *path, const char *after, bool only_hidden,
+    struct snap_names *out)
+{
+	struct all_of x = {.out = out,
+	    .path = path,
+	    .after = after != NULL ? strchr(after, '@') + 1 : NULL,
+	    .only_hidden = only_hidden};
+	return pool_snap_each(ap->pool, path, POOL_SNAP_HIDDEN, all_of_add, &x);
 }
 
 /* ---- hidden ones ---- */

@@ -81,8 +81,7 @@ take_tag(void *arg, const char *tag, uint64_t time)
 	return take_clone(arg, tag);
 }
 
-/* Says what keeps a snapshot. */
-static int
+int
 snap_busy(struct adm_pool *ap, const char *name, struct adm_error *e)
 {
 	struct first_text f = {{0}};
@@ -114,17 +113,41 @@ snap_destroy_named(struct adm_pool *ap, const struct snap_names *names, struct a
 	return err != 0 ? snap_failed("destroyed", bad_name(names, bad), err, e) : 0;
 }
 
+/* The ones that are meant, all of which could be destroyed. A hidden one is named whole. */
+static int
+destroy_names(struct adm_pool *ap, const char *spec, bool recursive, struct snap_names *out,
+    struct adm_error *e)
+{
+	struct pool_snap_info info;
+	int err = 0;
+	if (snap_name_is_hidden(spec)) {
+		snap_names_add_text(out, spec);
+	} else {
+		err = snap_names_expand(ap, spec, recursive, out, e);
+	}
+	for (uint32_t i = 0; err == 0 && i < out->count; i++) {
+		err = pool_snap_get(ap->pool, out->v[i], 0, &info);
+		if (err != 0) {
+			err = snap_failed("destroyed", out->v[i], err, e);
+		} else if (info.holds > 0 || info.clones > 0) {
+			err = snap_busy(ap, out->v[i], e);
+		}
+	}
+	return err;
+}
+
 int
 snap_cmd_destroy(struct adm_pool *ap, json_t *args, json_t **out, struct adm_error *e)
 {
 	const char *spec = json_string_value(json_object_get(args, "name"));
+	bool recursive = adm_arg_flag(args, "recursive"), kept = false;
 	struct snap_names names = {0};
 	uint64_t bytes = 0;
 	char path[DATASET_NAME_MAX + 1];
 	(void)snprintf(path, sizeof(path), "%.*s", (int)strcspn(spec, "@"), spec);
-	int err = snap_names_expand(ap, spec, adm_arg_flag(args, "recursive"), &names, e);
+	int err = destroy_names(ap, spec, recursive, &names, e);
 	if (err == 0) {
-		err = fs_check_protected(ap, path, adm_arg_flag(args, "recursive"), e);
+		err = fs_check_protected(ap, path, recursive, e);
 	}
 	if (err == 0) {
 		err =
@@ -134,11 +157,12 @@ snap_cmd_destroy(struct adm_pool *ap, json_t *args, json_t **out, struct adm_err
 		}
 	}
 	if (err == 0 && !adm_arg_flag(args, "dry_run")) {
-		err = snap_destroy_named(ap, &names, e);
+		err = trash_snaps_destroy(ap, &names, &kept, e);
 	}
 	if (err == 0) {
-		*out = json_pack("{s:o, s:I}", "snapshots", snap_names_json(&names), "reclaim",
-		    (json_int_t)bytes);
+		*out = json_pack("{s:o, s:I, s:I}", "snapshots", snap_names_json(&names), "reclaim",
+		    (json_int_t)bytes, "undo_s",
+		    kept ? (json_int_t)trash_keeps_s(ap) : (json_int_t)0);
 	}
 	snap_names_free(&names);
 	return err;
@@ -281,6 +305,17 @@ snap_newer(struct adm_pool *ap, const char *name, struct snap_names *out, struct
 	return err;
 }
 
+/* Newer ones that were destroyed and could be had back: they are in the way, too. */
+static int
+snap_newer_hidden(
+    struct adm_pool *ap, const char *name, struct snap_names *out, struct adm_error *e)
+{
+	char path[DATASET_NAME_MAX + 1];
+	(void)snprintf(path, sizeof(path), "%.*s", (int)strcspn(name, "@"), name);
+	int err = snap_names_of(ap, path, name, true, out);
+	return err != 0 ? snap_failed("gone back to", name, err, e) : 0;
+}
+
 static int
 rollback_failed(const char *name, const char *keep, int err, struct adm_error *e)
 {
@@ -296,7 +331,7 @@ snap_cmd_rollback(struct adm *a, json_t *args, json_t **out, struct adm_error *e
 {
 	const char *name, *keep = json_string_value(json_object_get(args, "keep_as"));
 	struct adm_pool *ap;
-	struct snap_names newer = {0};
+	struct snap_names newer = {0}, hidden = {0};
 	int err = snap_arg_names(a, args, &name, &ap, e);
 	adm_fail_untouched(e, "Nothing was rolled back.");
 	if (err == 0) {
@@ -312,8 +347,14 @@ snap_cmd_rollback(struct adm *a, json_t *args, json_t **out, struct adm_error *e
 		err = adm_fail(e, EBUSY, "there are %u newer snapshots, the next is '%.200s'",
 		    newer.count, newer.v[0]);
 	}
+	if (err == 0) {
+		err = snap_newer_hidden(ap, name, &hidden, e);
+	}
 	if (err == 0 && !adm_arg_flag(args, "dry_run")) {
 		err = newer.count > 0 ? snap_destroy_named(ap, &newer, e) : 0;
+		if (err == 0 && hidden.count > 0) {
+			err = snap_destroy_named(ap, &hidden, e);
+		}
 		if (err == 0) {
 			if (newer.count > 0) {
 				adm_fail_untouched(
@@ -329,9 +370,11 @@ snap_cmd_rollback(struct adm *a, json_t *args, json_t **out, struct adm_error *e
 		}
 	}
 	if (err == 0) {
-		*out = json_pack("{s:o}", "snapshots", snap_names_json(&newer));
+		*out = json_pack("{s:o, s:i}", "snapshots", snap_names_json(&newer), "forgotten",
+		    (int)hidden.count);
 	}
 	snap_names_free(&newer);
+	snap_names_free(&hidden);
 	return err;
 }
 

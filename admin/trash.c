@@ -65,9 +65,8 @@ trash_purge(struct adm_pool *ap, const char *path)
 	for (uint32_t i = all.count; err == 0 && i-- > 0;) {
 		struct snap_names names = {0};
 		struct adm_error bad = {0};
-		char spec[DATASET_NAME_MAX + 4];
-		(void)snprintf(spec, sizeof(spec), "%s@%%", all.v[i]);
-		if (snap_names_expand(ap, spec, false, &names, &bad) == 0) {
+		err = snap_names_of(ap, all.v[i], NULL, false, &names);
+		if (err == 0 && names.count > 0) {
 			err = snap_destroy_named(ap, &names, &bad);
 		}
 		snap_names_free(&names);
@@ -218,6 +217,10 @@ put_away(struct adm_pool *ap, const char *path)
 		(void)snprintf(
 		    to, sizeof(to), "%s/%lld-%u-%.100s", dir, (long long)now_s(), i, last);
 		err = fs_ds_rename(ap->fp, path, to);
+		if (err == 0) {
+			sched_follow(ap, path, to); /* asleep there */
+			return 0;
+		}
 		if (err != -EEXIST) {
 			return err;
 		}
@@ -313,7 +316,54 @@ trash_json(struct adm_pool *ap, json_t *rows)
 			      (json_int_t)(it->time + keeps), "guid", (json_int_t)it->guid));
 	}
 	mem_free(l.v);
-	return err;
+	return err == 0 ? trash_snaps_json(ap, rows) : err;
+}
+
+/* What was a filesystem of that name, the last one if there were several. NULL: none. */
+static const struct trash_item *
+item_find(const struct trash_list *l, const char *name)
+{
+	const struct trash_item *it = NULL;
+	for (uint32_t i = 0; i < l->count; i++) {
+		bool is = strcmp(l->v[i].from, name) == 0 || strcmp(l->v[i].path, name) == 0;
+		it = is && (it == NULL || l->v[i].time >= it->time) ? &l->v[i] : it;
+	}
+	return it;
+}
+
+static int
+take_back(struct adm_pool *ap, const struct trash_item *it, const char *name, const char *to,
+    struct adm_error *e)
+{
+	int err = trash_is_inside(to) ? -EINVAL : fs_ds_rename(ap->fp, it->path, to);
+	if (err != 0) {
+		adm_fail_next(e, "fs undestroy %.120s ANOTHER-PATH", name);
+		return adm_fail(e, err, "it can't be '%.200s' again: %s", to,
+		    err == -EEXIST   ? "there is one already"
+		    : err == -ENOENT ? "the filesystem above it doesn't exist"
+		    : err == -EINVAL ? "not a valid name"
+				     : err_str(err));
+	}
+	sched_follow(ap, it->path, to);
+	return pool_ds_each(ap->pool, to, true, reservation_back, NULL);
+}
+
+/* What comes back, for people and programs. */
+static json_t *
+item_json(struct adm_pool *ap, const struct trash_item *it, const char *to)
+{
+	struct paths all = {0};
+	json_t *names = json_array();
+	if (pool_ds_each(ap->pool, it->path, true, paths_add, &all) == 0) {
+		for (uint32_t i = 0; i < all.count; i++) {
+			char name[2 * DATASET_NAME_MAX + 2];
+			(void)snprintf(name, sizeof(name), "%s%s", to, all.v[i] + strlen(it->path));
+			json_array_append_new(names, adm_text(name));
+		}
+	}
+	mem_free(all.v);
+	return json_pack("{s:s, s:I, s:o, s:i}", "name", to, "used", (json_int_t)it->used,
+	    "filesystems", names, "schedules", (int)sched_count(ap, it->path));
 }
 
 int
@@ -323,32 +373,21 @@ trash_cmd_undestroy(struct adm *a, json_t *args, json_t **out, struct adm_error 
 	struct adm_pool *ap = name != NULL ? adm_pool_of(a, name, e) : NULL;
 	const char *to = json_string_value(json_object_get(args, "to"));
 	struct trash_list l;
-	const struct trash_item *it = NULL;
 	if (ap == NULL) {
 		return -e->code;
 	}
-	int err = trash_gather(ap, &l);
-	for (uint32_t i = 0; err == 0 && i < l.count; i++) {
-		bool is = strcmp(l.v[i].from, name) == 0 || strcmp(l.v[i].path, name) == 0;
-		it = is && (it == NULL || l.v[i].time >= it->time) ? &l.v[i] : it;
+	if (strchr(name, '@') != NULL) {
+		return trash_snaps_undestroy(ap, args, out, e);
 	}
+	int err = trash_gather(ap, &l);
+	const struct trash_item *it = err == 0 ? item_find(&l, name) : NULL;
 	if (err == 0 && it == NULL) {
 		adm_fail_next(e, "'fs list -t destroyed' shows what can be had back.");
 		err = adm_fail(e, ENOENT, "no destroyed filesystem was '%.200s'", name);
 	} else if (err == 0) {
 		to = to != NULL ? to : it->from;
-		err = trash_is_inside(to) ? -EINVAL : fs_ds_rename(ap->fp, it->path, to);
-		if (err != 0) {
-			adm_fail_next(e, "fs undestroy %.120s ANOTHER-PATH", name);
-			err = adm_fail(e, err, "it can't be '%.200s' again: %s", to,
-			    err == -EEXIST   ? "there is one already"
-			    : err == -ENOENT ? "the filesystem above it doesn't exist"
-			    : err == -EINVAL ? "not a valid name"
-					     : err_str(err));
-		} else {
-			err = pool_ds_each(ap->pool, to, true, reservation_back, NULL);
-			*out = json_pack("{s:s}", "name", to);
-		}
+		*out = item_json(ap, it, to);
+		err = adm_arg_flag(args, "dry_run") ? 0 : take_back(ap, it, name, to, e);
 	}
 	mem_free(l.v);
 	return err == 0 ? shares_publish(a, e) : err;
@@ -368,6 +407,19 @@ space_is_low(struct adm_pool *ap)
 	return low;
 }
 
+static void
+item_purge(struct adm_pool *ap, const struct trash_item *it)
+{
+	int err = trash_purge(ap, it->path);
+	if (err == 0) {
+		sched_follow(ap, it->path, NULL);
+		diary_add(ap, DIARY_HISTORY, "agated", "fs destroy", it->from);
+		log_notice("destroyed-for-good pool=%s path=%s", pool_name(ap->pool), it->from);
+	} else if (err != -EBUSY) {
+		log_warn("not-destroyed-for-good path=%s error=%s", it->path, err_str(err));
+	}
+}
+
 void
 trash_look(struct adm_pool *ap)
 {
@@ -380,16 +432,12 @@ trash_look(struct adm_pool *ap)
 	for (uint32_t i = 0; i < l.count; i++) {
 		oldest = oldest == NULL || l.v[i].time < oldest->time ? &l.v[i] : oldest;
 	}
-	if (oldest != NULL && (now_s() >= oldest->time + trash_keeps_s(ap) || space_is_low(ap))) {
-		int err = trash_purge(ap, oldest->path);
-		if (err == 0) {
-			diary_add(ap, DIARY_HISTORY, "agated", "fs destroy", oldest->from);
-			log_notice("destroyed-for-good pool=%s path=%s", pool_name(ap->pool),
-			    oldest->from);
-		} else if (err != -EBUSY) {
-			log_warn(
-			    "not-destroyed-for-good path=%s error=%s", oldest->path, err_str(err));
-		}
+	bool low = space_is_low(ap);
+	int64_t time = oldest != NULL ? oldest->time : INT64_MAX;
+	int64_t snaps = trash_snaps_look(ap, low, time);
+	if (oldest != NULL &&
+	    (now_s() >= oldest->time + trash_keeps_s(ap) || (low && time < snaps))) {
+		item_purge(ap, oldest);
 	}
 	mem_free(l.v);
 }

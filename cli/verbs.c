@@ -90,10 +90,12 @@ const struct cli_verb cli_verbs[] = {
 	"  fs list -t snapshot -o name,used,creation -S used tank/home\n"
 	"  Columns: name, type, used, avail, refer, share, creation, origin, logical, "
 	"usedbydataset, usedbysnapshots, "
-	"usedbychildren, snapshots, holds, clones, guid.",
+	"usedbychildren, snapshots, holds, clones, destroyed, until, path, guid.",
 	verb_fs_list},
-    {"fs", "undestroy", "j", 1, 2, "PATH [NEWPATH]",
-	"Brings a destroyed filesystem back, within the time that the pool's property undo says.", verb_fs_undestroy},
+    {"fs", "undestroy", "nrj", 1, 2, "[-nr] PATH [NEWPATH]|PATH@SNAPSHOT [NEWNAME]",
+	"Brings a destroyed filesystem or snapshot back, within the time that the pool's property undo says. -n says what would be "
+	"back; -r: also the snapshots of that name of the filesystems below.",
+	verb_fs_undestroy},
     {"fs", "rename", "j", 2, 2, "PATH NEWPATH|PATH@SNAPSHOT NEWNAME",
 	"Renames a filesystem or a snapshot.", verb_fs_rename},
     {"fs", "snapshot", "rj", 1, 1, "[-r] PATH@SNAPSHOT",

@@ -27,6 +27,7 @@ static const struct {
     {"clones", {"CLONES", "clones", COLUMN_COUNT}},
     {"destroyed", {"DESTROYED", "destroyed", COLUMN_TIME}},
     {"until", {"UNTIL", "until", COLUMN_TIME}},
+    {"path", {"PATH", "path", COLUMN_TEXT}},
     {"guid", {"GUID", "guid", COLUMN_COUNT}},
 };
 

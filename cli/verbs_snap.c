@@ -54,7 +54,14 @@ say_reclaim(json_t *result, bool dry_run)
 		}
 	}
 	say_snapshots(dry_run ? "would destroy" : "destroyed", names);
-	printf("%s %s\n", dry_run ? "would give back" : "gives back", bytes);
+	json_int_t undo = json_integer_value(json_object_get(result, "undo_s"));
+	if (undo > 0) {
+		printf("gives back %s, within %lld hours; until then fs undestroy brings back what "
+		       "was destroyed\n",
+		    bytes, (long long)undo / 3600);
+	} else {
+		printf("%s %s\n", dry_run ? "would give back" : "gives back", bytes);
+	}
 }
 
 static int
@@ -111,14 +118,57 @@ verb_fs_rename(const struct cli_verb *v, const struct cli_args *a)
 	    "renamed", a->words[0]);
 }
 
+/* Each name of a list on a line of its own. */
+static void
+say_names(json_t *names)
+{
+	json_t *name;
+	size_t i;
+	json_array_foreach(names, i, name)
+	{
+		print_safe(json_string_value(name));
+		putchar('\n');
+	}
+}
+
+static void
+say_back(const struct cli_args *a, json_t *result)
+{
+	const char *as = json_string_value(json_object_get(result, "as"));
+	json_t *snapshots = json_object_get(result, "snapshots");
+	const char *lead = a->dry_run ? "would be back" : "back again";
+	if (snapshots != NULL) {
+		say_names(a->dry_run ? snapshots : NULL);
+		say_snapshots(a->dry_run ? "would bring back" : "brought back", snapshots);
+		if (as != NULL) {
+			fputs("as @", stdout);
+			print_safe(as);
+			putchar('\n');
+		}
+		return;
+	}
+	say_names(a->dry_run ? json_object_get(result, "filesystems") : NULL);
+	printf("%s: '", lead);
+	print_safe(json_string_value(json_object_get(result, "name")));
+	printf("', with %lld schedules; no shares: none was there when it was destroyed\n",
+	    (long long)json_integer_value(json_object_get(result, "schedules")));
+}
+
 int
 verb_fs_undestroy(const struct cli_verb *v, const struct cli_args *a)
 {
-	json_t *args = json_pack("{s:s}", "name", a->words[0]);
+	json_t *args = json_pack("{s:s, s:b, s:b}", "name", a->words[0], "dry_run", a->dry_run,
+	    "recursive", a->recursive);
+	json_t *result;
 	if (a->word_count > 1) {
 		json_object_set_new(args, "to", json_string(a->words[1]));
 	}
-	return call_and_say(v, a, args, "back again:", a->words[a->word_count - 1]);
+	int status = client_call("fs undestroy", args, &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		say_back(a, result);
+	}
+	json_decref(result);
+	return status;
 }
 
 int
@@ -179,6 +229,11 @@ verb_fs_rollback(const struct cli_verb *v, const struct cli_args *a)
 		json_t *newer = json_object_get(result, "snapshots");
 		if (json_array_size(newer) > 0) {
 			say_snapshots(a->dry_run ? "would destroy" : "destroyed", newer);
+		}
+		json_int_t forgotten = json_integer_value(json_object_get(result, "forgotten"));
+		if (forgotten > 0) {
+			printf("%lld destroyed snapshots %s be had back any more\n",
+			    (long long)forgotten, a->dry_run ? "couldn't" : "can't");
 		}
 		printf("%s to '%s'\n", a->dry_run ? "would roll back" : "rolled back", a->words[0]);
 	}

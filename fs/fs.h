@@ -56,8 +56,9 @@ struct pool_ds *fs_ds_pool_ds(struct fs_ds *ds);
 /* All or none, one moment for all. -EEXIST, -ENOENT, -EINVAL, -ENOSPC, -ERR_FEATURE; *out_bad: which name. Durable on return. */
 int fs_snap_create(struct fs_pool *fp, const char *const *names, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
 int fs_snap_destroy(struct fs_pool *fp, const char *const *names, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK; /* -EBUSY: held, or has clones */
-/* They become hidden ones (pool_snap_is_hidden) of these names, and are gone for their readers as when they are destroyed. Same errors, and -EINVAL: too long. */
-int fs_snap_hide(struct fs_pool *fp, const char *const *names, const char *const *hidden, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
+/* Many at once, or none; not those that are held or have clones (-EBUSY). They are gone for their readers as when they are destroyed: for hidden names
+ * (pool_snap_is_hidden), and back. */
+int fs_snap_rename_all(struct fs_pool *fp, const char *const *names, const char *const *hidden, uint32_t count, uint32_t *out_bad) WARN_UNUSED MAY_PARK;
 int fs_snap_rename(struct fs_pool *fp, const char *name, const char *new_snap) WARN_UNUSED MAY_PARK;
 int fs_snap_open(struct fs_pool *fp, const char *name, struct fs_ds **out) WARN_UNUSED MAY_PARK;
 int fs_snap_open_guid(struct fs_pool *fp, uint64_t ds_guid, uint64_t snap_guid, struct fs_ds **out) WARN_UNUSED MAY_PARK; /* no lock when it is in service */

@@ -119,7 +119,7 @@ fs_snap_destroy(struct fs_pool *fp, const char *const *names, uint32_t count, ui
 }
 
 int
-fs_snap_hide(struct fs_pool *fp, const char *const *names, const char *const *hidden,
+fs_snap_rename_all(struct fs_pool *fp, const char *const *names, const char *const *hidden,
     uint32_t count, uint32_t *out_bad)
 {
 	return snaps_leave(fp, names, hidden, count, out_bad);

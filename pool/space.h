@@ -69,6 +69,7 @@ uint64_t space_data_sectors(const struct pool *p, uint64_t bytes);
 struct vdevs;
 uint64_t space_geometry_bytes(const struct vdevs *v, uint64_t sectors);
 uint64_t space_reserve_of(uint64_t total_sectors);
+uint64_t space_overhead_of(uint64_t total_sectors); /* of a pool that is empty */
 
 /* ---- space_admit.c ---- */
 /* Who asks for space: level 0: writers, 1: net-freeing and administrative, 2: sync and replay. blocked: what is reserved for others (level 0). */

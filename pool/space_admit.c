@@ -139,14 +139,26 @@ space_may_force(const struct space *s)
 	return s->used + reserve_min(s) / 4 <= s->total;
 }
 
+static uint64_t
+overhead_step(uint64_t total)
+{
+	return MAX(total / OVERHEAD_STEPS, OVERHEAD_STEP_MIN);
+}
+
+uint64_t
+space_overhead_of(uint64_t total)
+{
+	return MAX(2 * overhead_step(total), total / OVERHEAD_SHARE);
+}
+
 /* At least what a pool of large files needs; up at once, down only when it is far too high. */
 void
 space_overhead_set(struct space *s, uint64_t sectors)
 {
-	uint64_t step = MAX(s->total / OVERHEAD_STEPS, OVERHEAD_STEP_MIN);
+	uint64_t step = overhead_step(s->total);
 	uint64_t shown = (DIV_UP(sectors, step) + 1) * step;
 
-	shown = MAX(shown, s->total / OVERHEAD_SHARE);
+	shown = MAX(shown, space_overhead_of(s->total));
 	if (sectors > s->overhead || shown + 2 * step <= s->overhead || s->overhead == 0) {
 		s->overhead = shown;
 	}

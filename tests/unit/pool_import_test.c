@@ -541,6 +541,31 @@ run_small(void *arg UNUSED)
 	rig_close(&rig);
 }
 
+/* What a create says it would give is what the pool has then. */
+static void
+run_plan_kept(void)
+{
+	struct pool_set_spec set = {RAIDZ_KIND_PARITY, 1, 7, rig.drives};
+	struct pool_create_spec spec = {
+	    .name = "tank", .sets = &set, .set_count = 1, .host_name = "here", .host_id = 1};
+	struct pool_plan plan;
+	struct pool_status st;
+	struct pool *p;
+	char why[256];
+	int err = pool_plan_create(&spec, &plan, why, sizeof(why));
+
+	ASSERT(err == 0);
+	err = pool_create(&spec, &p, why, sizeof(why));
+	ASSERT(err == 0);
+	memset(rig.drives, 0, 7 * sizeof(rig.drives[0]));
+	err = pool_get_status(p, &st);
+	ASSERT(err == 0);
+	UNIT_CHECK(st.usable_bytes == plan.usable_bytes && st.raw_bytes == plan.raw_bytes);
+	pool_status_free(&st);
+	err = pool_export(p);
+	ASSERT(err == 0);
+}
+
 static void
 run_plan(void *arg UNUSED)
 {
@@ -573,6 +598,7 @@ run_plan(void *arg UNUSED)
 	spec.name = "-x";
 	err = pool_plan_create(&spec, &plan, why, sizeof(why));
 	UNIT_CHECK(err == -EINVAL);
+	run_plan_kept();
 	rig_close(&rig);
 }
 

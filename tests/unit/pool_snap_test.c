@@ -106,6 +106,59 @@ refusals_main(void *arg UNUSED)
 	end(p);
 }
 
+/* ---- hidden ones ---- */
+
+static int
+count_one(void *arg, const struct pool_snap_info *s)
+{
+	(void)s;
+	++*(uint32_t *)arg;
+	return 0;
+}
+
+static uint32_t
+count_of(struct pool *p, uint32_t flags)
+{
+	uint32_t count = 0;
+
+	must(pool_snap_each(p, "tank", flags, count_one, &count));
+	return count;
+}
+
+static void
+hidden_main(void *arg UNUSED)
+{
+	static const char *const names[] = {"tank@a", "tank@b"};
+	static const char *const hidden[] = {".destroyed-1-00000001-a", ".destroyed-1-00000002-b"};
+	static const char *const half[] = {"x", "c"};
+	struct pool *p = begin();
+	struct pool_snap_info a;
+	struct pool_ds *ds;
+	uint32_t bad = 9;
+
+	must(create(p, "tank@a"));
+	must(create(p, "tank@b"));
+	must(create(p, "tank@c"));
+	must(pool_snap_get(p, "tank@a", 0, &a));
+	UNIT_CHECK(pool_snap_rename_all(p, names, half, 2, false, &bad) == -EEXIST && bad == 1);
+	UNIT_CHECK(pool_snap_get(p, "tank@x", 0, &a) == -ENOENT);
+	must(pool_snap_hold(p, "tank@b", "tag"));
+	UNIT_CHECK(pool_snap_rename_all(p, names, hidden, 2, true, &bad) == -EBUSY && bad == 1);
+	must(pool_snap_release(p, "tank@b", "tag"));
+	UNIT_CHECK(pool_snap_hidden_count(p) == 0);
+	must(pool_snap_rename_all(p, names, hidden, 2, true, &bad));
+	UNIT_CHECK(pool_snap_hidden_count(p) == 2);
+	UNIT_CHECK(info_of(p, "tank")->snapshot_count == 1);
+	UNIT_CHECK(count_of(p, 0) == 1 && count_of(p, POOL_SNAP_HIDDEN) == 3);
+	UNIT_CHECK(pool_snap_open_guid(p, 0, a.guid, &ds) == -ENOENT);
+	must(create(p, "tank@a"));
+	must(destroy(p, "tank@.destroyed-1-00000001-a"));
+	UNIT_CHECK(pool_snap_hidden_count(p) == 1);
+	must(pool_snap_rename(p, "tank@.destroyed-1-00000002-b", "b"));
+	UNIT_CHECK(pool_snap_hidden_count(p) == 0 && count_of(p, 0) == 3);
+	end(p);
+}
+
 /* ---- handles ---- */
 
 static void
@@ -332,6 +385,12 @@ run(fiber_fn *fn, uint64_t seed)
 }
 
 static void
+test_hidden(void)
+{
+	run(hidden_main, 7);
+}
+
+static void
 test_refusals(void)
 {
 	run(refusals_main, 1);
@@ -373,6 +432,7 @@ test_destroyed(void)
 
 static const struct unit_test tests[] = {
     {"what is refused", test_refusals},
+    {"hidden ones", test_hidden},
     {"handles", test_handles},
     {"what comes back", test_space},
     {"clones, promotion, rollback", test_roles},
