@@ -52,6 +52,8 @@ struct sim_req {
 /* Of the whole process, on purpose: a test counts over all drives and lives. */
 static _Atomic uint64_t sim_writes;
 static _Atomic uint64_t sim_crash_at; /* value of sim_writes; 0 = never */
+static bool (*sim_ask)(void *arg);
+static void *sim_ask_arg;
 
 static struct kb_sim_medium *
 medium_of(const struct kb_req *req)
@@ -250,6 +252,9 @@ write_counts_down(void)
 	uint64_t n = atomic_fetch_add(&sim_writes, 1) + 1;
 	uint64_t at = atomic_load(&sim_crash_at);
 
+	if (sim_ask != NULL && sim_ask(sim_ask_arg)) {
+		return true;
+	}
 	return at != 0 && n >= at && atomic_compare_exchange_strong(&sim_crash_at, &at, 0);
 }
 
@@ -522,4 +527,11 @@ void
 kb_sim_crash_after_writes(uint64_t n)
 {
 	atomic_store(&sim_crash_at, n == 0 ? 0 : atomic_load(&sim_writes) + n);
+}
+
+void
+kb_sim_before_write(bool (*ask)(void *arg), void *arg)
+{
+	sim_ask = ask;
+	sim_ask_arg = arg;
 }

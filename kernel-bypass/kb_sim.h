@@ -51,5 +51,7 @@ void kb_sim_peek(struct kb_sim_medium *m, uint64_t off_bytes, void *out, uint32_
 uint64_t kb_sim_write_count(void);
 /* Cut the power (rt_sim_crash) when that many more writes have been submitted; 0 = never. */
 void kb_sim_crash_after_writes(uint64_t n);
+/* Asked before each write to any drive: true cuts the power there. It may fork. NULL: nobody. */
+void kb_sim_before_write(bool (*ask)(void *arg), void *arg);
 
 #endif

@@ -32,6 +32,8 @@ struct kb_sim_medium {
 	struct sim_chunk **chunks; /* NULL where nothing was ever written */
 	struct list dirty;         /* sectors with versions, in order of their first write */
 	uint64_t dirty_count;
+	uint8_t *spare;         /* free pages */
+	struct sim_version *spare_versions;
 	uint64_t clock;         /* counts completed writes, from 1 */
 	uint64_t next_write_id; /* from 1 */
 	uint64_t prng;          /* state; seeded from the runtime at each open */

@@ -36,14 +36,47 @@ must_zalloc(size_t len)
 	return p;
 }
 
+/* Sectors come and go by the million: those that went are kept for the next, with a list through
+ * them. */
 static uint8_t *
-page_copy(const uint8_t *from)
+page_copy(struct kb_sim_medium *m, const uint8_t *from)
 {
-	uint8_t *p = must_zalloc(SECTOR_BYTES);
+	uint8_t *p = m->spare;
+
+	if (p != NULL) {
+		memcpy(&m->spare, p, sizeof(m->spare));
+	} else {
+		p = malloc(SECTOR_BYTES);
+		ASSERT(p != NULL);
+	}
 	if (from != NULL) {
 		memcpy(p, from, SECTOR_BYTES);
+	} else {
+		memset(p, 0, SECTOR_BYTES);
 	}
 	return p;
+}
+
+static void
+page_free(struct kb_sim_medium *m, uint8_t *p)
+{
+	if (p != NULL) {
+		memcpy(p, &m->spare, sizeof(m->spare));
+		m->spare = p;
+	}
+}
+
+static struct sim_version *
+version_get(struct kb_sim_medium *m)
+{
+	struct sim_version *v = m->spare_versions;
+
+	if (v == NULL) {
+		return must_zalloc(sizeof(*v));
+	}
+	m->spare_versions = v->older;
+	memset(v, 0, sizeof(*v));
+	return v;
 }
 
 /* splitmix64 */
@@ -111,12 +144,13 @@ sector_get(struct kb_sim_medium *m, uint64_t sector)
 }
 
 static void
-versions_free(struct sim_version *v)
+versions_free(struct kb_sim_medium *m, struct sim_version *v)
 {
 	while (v != NULL) {
 		struct sim_version *older = v->older;
-		free(v->data);
-		free(v);
+		page_free(m, v->data);
+		v->older = m->spare_versions;
+		m->spare_versions = v;
 		v = older;
 	}
 }
@@ -137,17 +171,17 @@ sector_move_down(struct kb_sim_medium *m, struct sim_sector *s, struct sim_versi
 	struct sim_version *v = *at;
 
 	*at = NULL;
-	free(s->durable);
+	page_free(m, s->durable);
 	s->durable = v->data;
 	v->data = NULL;
-	versions_free(v);
+	versions_free(m, v);
 	sector_note_clean(m, s);
 }
 
 static void
 sector_drop_versions(struct kb_sim_medium *m, struct sim_sector *s)
 {
-	versions_free(s->versions);
+	versions_free(m, s->versions);
 	s->versions = NULL;
 	sector_note_clean(m, s);
 }
@@ -171,7 +205,7 @@ sector_limit_versions(struct kb_sim_medium *m, struct sim_sector *s)
 static void
 sector_push(struct kb_sim_medium *m, struct sim_sector *s, uint8_t *data, uint64_t write_id)
 {
-	struct sim_version *v = must_zalloc(sizeof(*v));
+	struct sim_version *v = version_get(m);
 
 	v->data = data;
 	v->write_id = write_id;
@@ -190,6 +224,21 @@ sector_newest(const struct sim_sector *s)
 	return s->versions != NULL ? s->versions->data : s->durable;
 }
 
+static void
+spares_free(struct kb_sim_medium *m)
+{
+	while (m->spare != NULL) {
+		uint8_t *p = m->spare;
+		memcpy(&m->spare, p, sizeof(m->spare));
+		free(p);
+	}
+	while (m->spare_versions != NULL) {
+		struct sim_version *v = m->spare_versions;
+		m->spare_versions = v->older;
+		free(v);
+	}
+}
+
 void
 kb_sim_medium_destroy(struct kb_sim_medium *m)
 {
@@ -198,11 +247,12 @@ kb_sim_medium_destroy(struct kb_sim_medium *m)
 	}
 	for (uint64_t i = 0; i < m->chunk_count; i++) {
 		for (uint32_t j = 0; m->chunks[i] != NULL && j < CHUNK_SECTORS; j++) {
-			versions_free(m->chunks[i]->sectors[j].versions);
-			free(m->chunks[i]->sectors[j].durable);
+			versions_free(m, m->chunks[i]->sectors[j].versions);
+			page_free(m, m->chunks[i]->sectors[j].durable);
 		}
 		free(m->chunks[i]);
 	}
+	spares_free(m);
 	free(m->chunks);
 	free(m);
 }
@@ -216,7 +266,7 @@ sim_write(struct kb_sim_medium *m, uint64_t off_bytes, const struct iovec *iov, 
 	for (uint32_t i = 0; i < iov_count; i++) {
 		const uint8_t *from = iov[i].iov_base;
 		for (size_t at = 0; at < iov[i].iov_len; at += SECTOR_BYTES) {
-			sector_push(m, sector_get(m, sector), page_copy(from + at), write_id);
+			sector_push(m, sector_get(m, sector), page_copy(m, from + at), write_id);
 			sector++;
 		}
 	}
@@ -324,9 +374,9 @@ sim_flush(struct kb_sim_medium *m, uint64_t upto, uint32_t skip)
 /* ---- power cut ---- */
 
 static uint8_t *
-tear(const uint8_t *before, const uint8_t *after, uint64_t *rng)
+tear(struct kb_sim_medium *m, const uint8_t *before, const uint8_t *after, uint64_t *rng)
 {
-	uint8_t *mix = page_copy(before);
+	uint8_t *mix = page_copy(m, before);
 	size_t cut = TEAR_BYTES * (1 + sim_random(rng) % (SECTOR_BYTES / TEAR_BYTES - 1));
 
 	if (after != NULL) {
@@ -354,8 +404,8 @@ sector_settle(
 	}
 	if (torn) {
 		const struct sim_version *older = (*at)->older;
-		uint8_t *mix = tear(older != NULL ? older->data : s->durable, (*at)->data, rng);
-		free((*at)->data);
+		uint8_t *mix = tear(m, older != NULL ? older->data : s->durable, (*at)->data, rng);
+		page_free(m, (*at)->data);
 		(*at)->data = mix;
 	}
 	sector_move_down(m, s, at);
@@ -394,7 +444,7 @@ sim_flip_bit(struct kb_sim_medium *m, uint64_t off_bytes, uint64_t len_bytes)
 	uint8_t **data = s->versions != NULL ? &s->versions->data : &s->durable;
 
 	if (*data == NULL) {
-		*data = page_copy(NULL);
+		*data = page_copy(m, NULL);
 	}
 	(*data)[at % SECTOR_BYTES] ^= (uint8_t)(1u << (sim_random(&m->prng) % 8));
 }
@@ -409,13 +459,13 @@ kb_sim_rot_range(struct kb_sim_medium *m, uint64_t off_bytes, uint64_t len_bytes
 	spin_lock(&m->guard);
 	for (uint64_t at = off_bytes; at < end;) {
 		struct sim_sector *s = sector_get(m, at >> SECTOR_SHIFT);
-		uint8_t *data = page_copy(sector_newest(s));
+		uint8_t *data = page_copy(m, sector_newest(s));
 		uint64_t stop = MIN(end, ALIGN_DOWN(at, (uint64_t)SECTOR_BYTES) + SECTOR_BYTES);
 		for (; at < stop; at++) {
 			data[at % SECTOR_BYTES] = (uint8_t)sim_random(&rng);
 		}
 		sector_drop_versions(m, s);
-		free(s->durable);
+		page_free(m, s->durable);
 		s->durable = data;
 	}
 	spin_unlock(&m->guard);

@@ -37,6 +37,7 @@ struct check {
 	uint64_t claim_count, claim_cap;
 	struct dead_claim *deads;
 	uint64_t dead_count, dead_cap;
+	bool contents;     /* also every block of the maps, on every column */
 	int err;           /* the check itself can't go on: -ENOMEM */
 	/* of the objset being walked */
 	char where[64];
@@ -50,6 +51,8 @@ struct check {
 	uint64_t accounts_next;
 };
 
+/* pool_check; without contents it reads only what trees, maps and deadlists are made of. */
+int check_pool(struct pool *p, bool contents, void (*problem)(void *arg, const char *what), void *arg, uint64_t *out_count) WARN_UNUSED MAY_PARK;
 void check_problem(struct check *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Claims everything reachable from the root: the MOS, datasets, trees being freed. */
 void check_walk_all(struct check *c) MAY_PARK;

@@ -242,6 +242,7 @@ gang_write(struct pool *p, uint64_t txg, const struct gang_source *src, enum spa
 {
 	struct gang_place at = {.cls = cls, .avoid = avoid_sets};
 
+	atomic_fetch_add_explicit(&p->gangs, 1, memory_order_relaxed);
 	return gang_write_depth(p, txg, src, &at, out_addr, out_sectors);
 }
 

@@ -58,6 +58,7 @@ struct pool {
 	atomic_bool drive_returned; /* one that may have lost what was not flushed */
 	atomic_bool config_dirty;  /* membership changed: labels go out with the next commit */
 	atomic_ullong data_errors;
+	atomic_ullong gangs;       /* blocks written in pieces since it was taken up */
 };
 
 /* A pool without drives. NULL: no memory. */

@@ -10,6 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "tests/lib/pool_bytes.h"
 #include "tests/unit/pool_rig.h"
 
 #define DRIVE_BYTES (96 * MIB)
@@ -67,23 +68,7 @@ static atomic_ullong ops_done, commits_done;
 static uint64_t
 rnd(uint64_t below)
 {
-	rng_state ^= rng_state << 13;
-	rng_state ^= rng_state >> 7;
-	rng_state ^= rng_state << 17;
-	return rng_state % below;
-}
-
-static void
-pattern(uint8_t *out, uint32_t len, uint64_t seed)
-{
-	uint64_t x = seed | 1;
-
-	for (uint32_t i = 0; i < len; i++) {
-		if (seed % 3 != 0 || i % 8 == 0) { /* a third of it compresses */
-			x = x * 6364136223846793005ull + 1442695040888963407ull;
-		}
-		out[i] = (uint8_t)(x >> 56);
-	}
+	return bytes_rnd(&rng_state, below);
 }
 
 static uint64_t
@@ -116,15 +101,8 @@ model_write(struct state *s, uint64_t off, const uint8_t *data, uint32_t len)
 static void
 model_free(struct state *s, uint64_t off, uint64_t len)
 {
-	uint64_t end = len == UINT64_MAX ? UINT64_MAX : off + len;
-
 	for (unsigned i = 0; i < 2; i++) {
-		uint64_t base = i * FAR;
-		uint64_t from = MAX(off, base), to = MIN(end, base + SEG_BYTES);
-
-		if (from < to) {
-			memset(s->seg[i] + (from - base), 0, to - from);
-		}
+		bytes_part_free(s->seg[i], i * FAR, SEG_BYTES, off, len);
 	}
 }
 
@@ -144,7 +122,7 @@ model_apply(struct state *s, const struct op *op)
 		memset(s, 0, sizeof(*s));
 		break;
 	case OP_WRITE:
-		pattern(data, op->len, op->seed);
+		bytes_pattern(data, op->len, op->seed);
 		model_write(s, op->off, data, op->len);
 		s->inline_len = 0;
 		break;
@@ -152,7 +130,7 @@ model_apply(struct state *s, const struct op *op)
 		model_free(s, op->off, op->len == 0 ? UINT64_MAX : op->len);
 		break;
 	case OP_INLINE:
-		pattern(s->inl, op->len, op->seed);
+		bytes_pattern(s->inl, op->len, op->seed);
 		s->inline_len = op->len;
 		break;
 	case OP_BONUS:
@@ -188,7 +166,7 @@ object_apply(struct pool_tx *tx, struct pool_obj *o, const struct op *op)
 	case OP_WRITE:
 		data = mem_zalloc(op->len);
 		ASSERT(data != NULL);
-		pattern(data, op->len, op->seed);
+		bytes_pattern(data, op->len, op->seed);
 		iov[0] = (struct iovec){data, op->len / 3};
 		iov[1] = (struct iovec){data + op->len / 3, op->len - op->len / 3};
 		pool_obj_inline_clear(tx, o);
@@ -200,7 +178,7 @@ object_apply(struct pool_tx *tx, struct pool_obj *o, const struct op *op)
 	case OP_INLINE: {
 		uint8_t inl[OBJECT_INLINE_MAX];
 
-		pattern(inl, op->len, op->seed);
+		bytes_pattern(inl, op->len, op->seed);
 		err = pool_obj_inline_set(tx, o, inl, op->len);
 		break;
 	}
@@ -212,29 +190,14 @@ object_apply(struct pool_tx *tx, struct pool_obj *o, const struct op *op)
 	return err;
 }
 
+/* Others run while a block is lent. */
 static void
-read_range(struct pool_obj *o, uint64_t off, uint8_t *out, uint32_t len)
+copy_lent(void *arg, uint32_t at, const uint8_t *bytes, uint32_t n)
 {
-	struct pool_slice *s = mem_zalloc_array(POOL_READ_SLICES_MAX, sizeof(*s));
-	uint32_t count;
-	int err;
-
-	ASSERT(s != NULL);
-	err = pool_read(o, off, len, s, POOL_READ_SLICES_MAX, &count);
-	ASSERT(err == 0);
-	for (uint32_t i = 0; i < count; i++) {
-		if (s[i].buf != NULL) {
-			memcpy(out, s[i].buf->data + s[i].off_bytes, s[i].len_bytes);
-			fiber_yield();
-		} else {
-			memset(out, 0, s[i].len_bytes);
-		}
-		out += s[i].len_bytes;
-		iobuf_unref(s[i].buf);
-		len -= s[i].len_bytes;
+	bytes_copy(arg, at, bytes, n);
+	if (bytes != NULL) {
+		fiber_yield();
 	}
-	ASSERT(len == 0);
-	mem_free(s);
 }
 
 static void
@@ -255,8 +218,8 @@ read_state(struct pool_ds *ds, uint64_t number, uint64_t generation, struct stat
 	if (pool_obj_inline_get(o, out->inl, sizeof(out->inl), &out->inline_len) != 0) {
 		out->inline_len = 0;
 	}
-	read_range(o, 0, out->seg[0], SEG_BYTES);
-	read_range(o, FAR, out->seg[1], SEG_BYTES);
+	bytes_read(o, 0, SEG_BYTES, copy_lent, out->seg[0]);
+	bytes_read(o, FAR, SEG_BYTES, copy_lent, out->seg[1]);
 	pool_obj_release(o);
 }
 
@@ -354,11 +317,7 @@ op_choose(uint32_t index, struct op *op)
 		op->len = rnd(3) == 0 ? 0 : (uint32_t)rnd(SEG_BYTES);
 		return;
 	case 4:
-		has_blocks = false;
-		for (unsigned i = 0; i < 2; i++) {
-			has_blocks = has_blocks || s->seg[i][0] != 0 ||
-				     memcmp(s->seg[i], s->seg[i] + 1, SEG_BYTES - 1) != 0;
-		}
+		has_blocks = !bytes_are_zero(s->seg[0], sizeof(s->seg));
 		op->kind = OP_INLINE;
 		op->len = 1 + (uint32_t)rnd(OBJECT_INLINE_MAX);
 		if (!has_blocks) {
@@ -499,7 +458,7 @@ worker_main(void *arg)
 	struct worker *w = arg;
 
 	if (rng_state == 0) {
-		rng_state = w->first * 2654435761u + 88172645463325252ull;
+		rng_state = bytes_rnd_begin(w->first);
 	}
 	while (atomic_fetch_sub(&ops_left, 1) > 0) {
 		uint32_t k = (uint32_t)rnd(OBJS_PER_WORKER);
@@ -746,7 +705,7 @@ life_main(void *arg UNUSED)
 static void
 lives(uint64_t seed, uint32_t count, unsigned buggify)
 {
-	rng_state = seed * 2654435761u + 88172645463325252ull;
+	rng_state = bytes_rnd_begin(seed);
 	created = was_clean = went_back = false;
 	ops_done = commits_done = replayed = informed = notes_compared = 0;
 	memset(model, 0, sizeof(model));
