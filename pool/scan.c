@@ -4,7 +4,9 @@
  * (raidz_scrub_block). It needs no tree: the maps record whole blocks with their checksums.
  *
  * Progress is one number, the next segment. It is in every uberblock, the heartbeat's too, so that
- * an import goes on there. A segment is done again when the power went in the middle of it.
+ * an import goes on there. A segment is done again when the power went in the middle of it; it
+ * counts as done when what was rewritten has been flushed, since uberblocks and labels that say
+ * so are written at any moment.
  *
  * A resilver looks at blocks born in the dirty range of a drive that it fills. It fills those that
  * were stale when it began (in_pass, durable in the configuration); drives that become stale
@@ -181,6 +183,7 @@ note_block(struct scan *sc, const struct space_rec *rec, int err, const struct r
 	sc->at.examined += asize;
 	pace_block(sc, asize);
 	sc->at.repaired += r->cksum_bad != 0 && r->rewritten != 0;
+	sc->wrote = sc->wrote || r->rewritten != 0;
 	sc->at.errors += err == -ERR_CKSUM;
 	/* what nothing verifies no drive can be given; what couldn't be read or written now may be
 	 * later */
@@ -434,6 +437,27 @@ step(struct scan *sc, uint64_t next, enum scan_kind kind)
 	return has_work(sc, next, kind) ? scan_segment(sc, s->segs_all[next], kind) : 0;
 }
 
+/* What was rewritten is durable before any uberblock or label says that the segment is done. */
+static int
+flush_rewritten(struct scan *sc)
+{
+	struct pool *p = sc->p;
+	bool lost = false;
+	int err;
+
+	if (!sc->wrote || DELIBERATE_BUG("pool-resilver-unflushed")) {
+		return 0;
+	}
+	mutex_lock(&p->config_lock);
+	err = vdev_flush_all(&p->v, &lost);
+	mutex_unlock(&p->config_lock);
+	if (lost) {
+		atomic_store(&p->config_dirty, true);
+	}
+	sc->wrote = err != 0;
+	return err;
+}
+
 static void
 run(struct scan *sc)
 {
@@ -465,6 +489,7 @@ run(struct scan *sc)
 		if (err == -ECANCELED) {
 			break;
 		}
+		err = err != 0 ? err : flush_rewritten(sc);
 		if (err != 0 || sc->p->suspended) {
 			fiber_sleep(RETRY_NS);
 			continue;

@@ -41,6 +41,7 @@ struct scan {
 	struct progress at;     /* mu */
 	struct scan_pace pace;  /* mu; work: of the fiber */
 	bool open, poked, stop; /* mu */
+	bool wrote;             /* since the last flush; the fiber's */
 	struct waitgroup done;
 };
 
