@@ -240,6 +240,27 @@ walk_gone_objset(struct walk *w, const struct bp *bp, uint64_t min_txg)
 	c->data_bytes += data_bytes;
 }
 
+static void walk_slots(struct walk *w, const struct iobuf *buf, uint32_t len, uint64_t block);
+
+/* A part of a destroyed dataset's table, with all below it: its objects are nobody's any more. */
+static void
+walk_gone_table(struct walk *part, const struct unlinked_entry *e, unsigned level)
+{
+	struct check *c = part->c;
+	uint64_t sectors = c->sectors, data_bytes = c->data_bytes, objects = c->objects;
+	uint32_t diff_count = c->diff_count;
+
+	part->data = walk_slots;
+	walk_tree(part, &e->bp, level, 0);
+	part->sectors += c->sectors - sectors;
+	c->sectors = sectors;
+	c->objects = objects;
+	c->diff_count = diff_count;
+	if (le64_get(e->min_txg) != 0) {
+		c->data_bytes = data_bytes;
+	}
+}
+
 /* A destroyed dataset's root, a part of a table, of an object or of a deadlist, or one block. */
 static void
 walk_unlinked_entry(struct walk *w, const struct unlinked_entry *e)
@@ -263,10 +284,10 @@ walk_unlinked_entry(struct walk *w, const struct unlinked_entry *e)
 	}
 	if ((flags & UNLINKED_ALONE) != 0) {
 		part.sectors = check_claim(c, &e->bp, &prop, true);
+	} else if (prop.type == OBJ_TABLE) {
+		walk_gone_table(&part, e, prop.level);
 	} else {
-		part.data = prop.type == OBJ_TABLE             ? walk_slots
-			    : (flags & UNLINKED_CONTENTS) != 0 ? walk_contents
-							       : NULL;
+		part.data = (flags & UNLINKED_CONTENTS) != 0 ? walk_contents : NULL;
 		walk_tree(&part, &e->bp, prop.level, 0);
 	}
 	c->sectors += part.sectors;
