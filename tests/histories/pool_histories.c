@@ -68,6 +68,7 @@ seed_run(uint64_t seed, struct history_counts *counts)
 	if (freopen(name, "w", stderr) == NULL) {
 		_exit(EXIT_FAILURE);
 	}
+	(void)setvbuf(stderr, NULL, _IONBF, 0);
 	(void)alarm(run.seed_seconds);
 	history_run(&spec);
 	if (spec.every_cut > 0) {
