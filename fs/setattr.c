@@ -158,7 +158,7 @@ setattr_owned(
     const struct fs_attr *a, const struct fs_sattr *set, bool grows, struct pool_need *need)
 {
 	bool uid = set->set_uid && set->uid != a->uid, gid = set->set_gid && set->gid != a->gid;
-	if (uid || gid) {
+	if ((uid || gid) && !DELIBERATE_BUG("fs-chown-unasked")) {
 		need_owned(
 		    need, set->set_uid ? set->uid : a->uid, set->set_gid ? set->gid : a->gid);
 		need->owned = (uint8_t)((uid ? POOL_OWNED_UID : 0) | (gid ? POOL_OWNED_GID : 0));

@@ -93,22 +93,18 @@ write_permitted(struct fs_node *n, const struct fs_req *req, uint64_t off, uint3
 /* Blocks that become dirty: the only one of a small file is as long as the file, others are whole.
  */
 static uint32_t
-write_dirty_bytes(struct fs_node *n, uint64_t off, uint32_t len)
+write_dirty_bytes(const struct fs_node *n, const struct fs_attr *a, uint64_t off, uint32_t len)
 {
-	struct fs_attr a;
 	uint32_t block = pool_obj_block_bytes(n->obj);
-	fs_getattr(n, &a);
-	uint64_t size = MAX(a.size, off + len);
+	uint64_t size = MAX(a->size, off + len);
 	return size <= block ? ALIGN_UP((uint32_t)size, SECTOR_BYTES) : len + 2 * block;
 }
 
 /* Overwriting a file that has all its blocks makes it no larger. */
 static uint32_t
-write_grow_bytes(struct fs_node *n, uint64_t off, uint32_t len)
+write_grow_bytes(const struct fs_attr *a, uint64_t off, uint32_t len)
 {
-	struct fs_attr a;
-	fs_getattr(n, &a);
-	return off + len <= a.size && a.used_bytes >= a.size ? 0 : len;
+	return off + len <= a->size && a->used_bytes >= a->size ? 0 : len;
 }
 
 static void
@@ -186,13 +182,13 @@ fs_write(struct fs_node *n, const struct fs_req *req, uint64_t off, const struct
 		return 0;
 	}
 	if (err == 0) {
-		struct pool_need need = {
-		    .dirty_bytes = write_dirty_bytes(n, off, w.len) + OBJ_DIRTY_BYTES,
-		    .log_bytes = w.len + LOG_RECORD_BYTES,
-		    .log_records = 1,
-		    .grow_bytes = write_grow_bytes(n, off, w.len)};
 		struct fs_attr a;
 		fs_getattr(n, &a);
+		struct pool_need need = {
+		    .dirty_bytes = write_dirty_bytes(n, &a, off, w.len) + OBJ_DIRTY_BYTES,
+		    .log_bytes = w.len + LOG_RECORD_BYTES,
+		    .log_records = 1,
+		    .grow_bytes = write_grow_bytes(&a, off, w.len)};
 		need_owned(&need, a.uid, a.gid);
 		err = fs_op_start(&op, &need, &n, 1);
 		if (err == 0) {

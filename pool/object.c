@@ -667,8 +667,10 @@ obj_dirty(struct pool_tx *tx, struct pool_obj *o)
 		spin_lock(&ds->lock);
 		list_push_back(&ds->dirty[TXG_SLOT(tx->txg)], &live->link);
 		first = table_block_note(ds, tx->txg, o->number);
-		accounts =
-		    account_blocks_note(ds, tx->txg, account_uid(&o->slot), account_gid(&o->slot));
+		if (!tx->syncing) { /* else others may be changing the bonus */
+			accounts = account_blocks_note(
+			    ds, tx->txg, account_uid(&o->slot), account_gid(&o->slot));
+		}
 		spin_unlock(&ds->lock);
 	}
 	spin_unlock(&o->lock);
