@@ -183,32 +183,88 @@ bench_list(struct pool *p)
 	printf("listing %u snapshots: %.0f us\n", count, cpu_us() - start);
 }
 
+/* What the same group costs without a snapshot: it grows older with the pool, too. */
+static double
+plain_group(struct pool *p, struct pool_ds *ds, struct pool_obj *o, uint32_t i)
+{
+	double start;
+
+	block_write(ds, o, i % 64, i + 777);
+	start = cpu_us();
+	must(pool_sync(p), "sync");
+	return cpu_us() - start;
+}
+
+/* Side by side, at the end: the chain of many and one that has none yet. */
+static void
+bench_beside(struct pool *p, struct pool_ds *ds, struct pool_obj *o)
+{
+	static double many[SOME], few[SOME];
+	double a, b;
+	struct pool_ds *fresh;
+	struct pool_obj *of;
+
+	must(pool_ds_create(p, "bench/fresh", &fresh), "create");
+	of = file_make(fresh);
+	for (uint32_t i = 0; i < 64; i++) {
+		block_write(fresh, of, i, i);
+	}
+	must(pool_sync(p), "sync");
+	for (uint32_t i = 0; i < SOME; i++) {
+		double start;
+
+		block_write(ds, o, i % 64, i + 99);
+		start = cpu_us();
+		snap(p, "bench/chain@b", i);
+		many[i] = cpu_us() - start;
+		block_write(fresh, of, i % 64, i + 99);
+		start = cpu_us();
+		snap(p, "bench/fresh@b", i);
+		few[i] = cpu_us() - start;
+	}
+	a = median(few, SOME);
+	b = median(many, SOME);
+	printf("creating, side by side: of a new chain %.0f us each, of that of %u %.0f us: %.3f\n",
+	    a, snapshots, b, b / a);
+	pool_obj_release(of);
+	pool_ds_close(fresh);
+}
+
 static void
 bench_create(struct pool *p)
 {
-	static double first[SOME], last[SOME];
-	double a, b;
+	static double first[SOME], last[SOME], plain_first[SOME], plain_last[SOME];
+	double a, b, c, d;
 	struct pool_obj *o;
 	struct pool_ds *ds;
 
 	must(pool_ds_create(p, "bench/chain", &ds), "create");
 	o = file_make(ds);
 	for (uint32_t i = 0; i < snapshots; i++) {
-		double start;
+		bool early = i < SOME, late = i >= snapshots - SOME;
+		double start, plain = early || late ? plain_group(p, ds, o, i) : 0;
 
 		block_write(ds, o, i % 64, i);
 		start = cpu_us();
 		snap(p, "bench/chain@s", i);
-		if (i < SOME) {
+		if (early) {
 			first[i] = cpu_us() - start;
-		} else if (i >= snapshots - SOME) {
+			plain_first[i] = plain;
+		} else if (late) {
 			last[i - (snapshots - SOME)] = cpu_us() - start;
+			plain_last[i - (snapshots - SOME)] = plain;
 		}
 	}
 	a = median(first, SOME);
 	b = median(last, SOME);
+	c = median(plain_first, SOME);
+	d = median(plain_last, SOME);
 	printf("creating: the first %u %.0f us each, the last of %u %.0f us: %.3f\n", SOME, a,
 	    snapshots, b, b / a);
+	printf("a group without one, at the same times: %.0f us, %.0f us: %.3f\n", c, d, d / c);
+	printf("what a snapshot adds to a group: %.0f us, %.0f us: %.3f\n", a - c, b - d,
+	    (b - d) / (a - c));
+	bench_beside(p, ds, o);
 	pool_obj_release(o);
 	pool_ds_close(ds);
 }

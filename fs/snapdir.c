@@ -129,16 +129,9 @@ static int
 batch_add(void *arg, const struct pool_snap_info *s)
 {
 	struct batch *b = arg;
-	uint64_t cookie = s->create_txg + COOKIE_FIRST;
-	if (cookie <= b->behind) {
-		return 0;
-	}
-	if (b->count == BATCH) {
-		return 1;
-	}
 	struct batch_entry *e = &b->v[b->count++];
 	e->guid = s->guid;
-	e->cookie = cookie;
+	e->cookie = s->create_txg + COOKIE_FIRST;
 	(void)snprintf(e->name, sizeof(e->name), "%s", s->name);
 	return 0;
 }
@@ -193,9 +186,10 @@ list_snapshots(struct fs_node *dir, struct batch *b,
 	for (;;) {
 		b->count = 0;
 		pool_ds_get_info(ds->pds, &info);
-		int err = node_is_stale(dir)
-			      ? -ESTALE
-			      : pool_snap_each(ds->fp->pool, info.path, 0, batch_add, b);
+		uint64_t txg = b->behind - MIN(b->behind, (uint64_t)COOKIE_FIRST);
+		int err = node_is_stale(dir) ? -ESTALE
+					     : pool_snap_each_after(ds->fp->pool, info.path, txg,
+						   BATCH, batch_add, b);
 		if (err < 0) {
 			return err;
 		}

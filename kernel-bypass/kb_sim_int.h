@@ -20,8 +20,9 @@ struct sim_version {
 
 struct sim_sector {
 	struct list dirty_link;       /* on medium->dirty while it has versions */
-	uint8_t *durable;             /* NULL: zeros */
+	uint8_t *durable;             /* the first durable_bytes of it, zeros follow; or NULL */
 	struct sim_version *versions; /* newest first; NULL: nothing unflushed */
+	uint32_t durable_bytes;
 };
 
 struct kb_sim_medium {

@@ -79,6 +79,59 @@ version_get(struct kb_sim_medium *m)
 	return v;
 }
 
+static void
+durable_free(struct kb_sim_medium *m, struct sim_sector *s)
+{
+	if (s->durable_bytes == SECTOR_BYTES) {
+		page_free(m, s->durable);
+	} else {
+		free(s->durable);
+	}
+	s->durable = NULL;
+	s->durable_bytes = 0;
+}
+
+/* data becomes the sector's, without the zeros at its end if they are half of it: so large drives
+ * of tests whose data is mostly zeros fit into memory. */
+static void
+durable_set(struct kb_sim_medium *m, struct sim_sector *s, uint8_t *data)
+{
+	static const uint8_t zeros[SECTOR_BYTES / 2];
+	uint32_t len = SECTOR_BYTES;
+
+	durable_free(m, s);
+	if (data == NULL) {
+		return;
+	}
+	if (memcmp(data + sizeof(zeros), zeros, sizeof(zeros)) == 0) {
+		for (len = SECTOR_BYTES / 2; len > 0 && data[len - 1] == 0;) {
+			len--;
+		}
+	}
+	if (len < SECTOR_BYTES) {
+		uint8_t *less = len > 0 ? must_zalloc(len) : NULL;
+
+		if (less != NULL) {
+			memcpy(less, data, len);
+		}
+		page_free(m, data);
+		data = less;
+	}
+	s->durable = data;
+	s->durable_bytes = len;
+}
+
+static uint8_t *
+durable_copy(struct kb_sim_medium *m, const struct sim_sector *s)
+{
+	uint8_t *page = page_copy(m, NULL);
+
+	if (s->durable != NULL) {
+		memcpy(page, s->durable, s->durable_bytes);
+	}
+	return page;
+}
+
 /* splitmix64 */
 uint64_t
 sim_random(uint64_t *state)
@@ -171,8 +224,7 @@ sector_move_down(struct kb_sim_medium *m, struct sim_sector *s, struct sim_versi
 	struct sim_version *v = *at;
 
 	*at = NULL;
-	page_free(m, s->durable);
-	s->durable = v->data;
+	durable_set(m, s, v->data);
 	v->data = NULL;
 	versions_free(m, v);
 	sector_note_clean(m, s);
@@ -218,10 +270,25 @@ sector_push(struct kb_sim_medium *m, struct sim_sector *s, uint8_t *data, uint64
 	sector_limit_versions(m, s);
 }
 
-static const uint8_t *
-sector_newest(const struct sim_sector *s)
+/* len bytes from at on of what reads return; s NULL: was never written. */
+static void
+newest_copy(const struct sim_sector *s, size_t at, size_t len, uint8_t *out)
 {
-	return s->versions != NULL ? s->versions->data : s->durable;
+	const uint8_t *data = NULL;
+	size_t have = 0;
+
+	if (s != NULL && s->versions != NULL) {
+		data = s->versions->data;
+		have = data != NULL ? SECTOR_BYTES : 0;
+	} else if (s != NULL && s->durable != NULL) {
+		data = s->durable;
+		have = s->durable_bytes;
+	}
+	have = have > at ? MIN(have - at, len) : 0;
+	if (have > 0) {
+		memcpy(out, data + at, have);
+	}
+	memset(out + have, 0, len - have);
 }
 
 static void
@@ -248,7 +315,7 @@ kb_sim_medium_destroy(struct kb_sim_medium *m)
 	for (uint64_t i = 0; i < m->chunk_count; i++) {
 		for (uint32_t j = 0; m->chunks[i] != NULL && j < CHUNK_SECTORS; j++) {
 			versions_free(m, m->chunks[i]->sectors[j].versions);
-			page_free(m, m->chunks[i]->sectors[j].durable);
+			durable_free(m, &m->chunks[i]->sectors[j]);
 		}
 		free(m->chunks[i]);
 	}
@@ -331,14 +398,7 @@ sim_write_completed(struct kb_sim_medium *m, uint64_t off_bytes, uint64_t len_by
 static void
 sector_read(struct kb_sim_medium *m, uint64_t sector, uint8_t *out)
 {
-	const struct sim_sector *s = sector_find(m, sector);
-	const uint8_t *data = s == NULL ? NULL : sector_newest(s);
-
-	if (data != NULL) {
-		memcpy(out, data, SECTOR_BYTES);
-	} else {
-		memset(out, 0, SECTOR_BYTES);
-	}
+	newest_copy(sector_find(m, sector), 0, SECTOR_BYTES, out);
 }
 
 void
@@ -373,10 +433,10 @@ sim_flush(struct kb_sim_medium *m, uint64_t upto, uint32_t skip)
 
 /* ---- power cut ---- */
 
+/* mix: the page before. */
 static uint8_t *
-tear(struct kb_sim_medium *m, const uint8_t *before, const uint8_t *after, uint64_t *rng)
+tear(uint8_t *mix, const uint8_t *after, uint64_t *rng)
 {
-	uint8_t *mix = page_copy(m, before);
 	size_t cut = TEAR_BYTES * (1 + sim_random(rng) % (SECTOR_BYTES / TEAR_BYTES - 1));
 
 	if (after != NULL) {
@@ -404,7 +464,8 @@ sector_settle(
 	}
 	if (torn) {
 		const struct sim_version *older = (*at)->older;
-		uint8_t *mix = tear(m, older != NULL ? older->data : s->durable, (*at)->data, rng);
+		uint8_t *before = older != NULL ? page_copy(m, older->data) : durable_copy(m, s);
+		uint8_t *mix = tear(before, (*at)->data, rng);
 		page_free(m, (*at)->data);
 		(*at)->data = mix;
 	}
@@ -441,12 +502,19 @@ sim_flip_bit(struct kb_sim_medium *m, uint64_t off_bytes, uint64_t len_bytes)
 {
 	uint64_t at = off_bytes + sim_random(&m->prng) % len_bytes;
 	struct sim_sector *s = sector_get(m, at >> SECTOR_SHIFT);
-	uint8_t **data = s->versions != NULL ? &s->versions->data : &s->durable;
+	uint8_t bit = (uint8_t)(1u << (sim_random(&m->prng) % 8));
 
-	if (*data == NULL) {
-		*data = page_copy(m, NULL);
+	if (s->versions == NULL) {
+		uint8_t *data = durable_copy(m, s);
+
+		data[at % SECTOR_BYTES] ^= bit;
+		durable_set(m, s, data);
+		return;
 	}
-	(*data)[at % SECTOR_BYTES] ^= (uint8_t)(1u << (sim_random(&m->prng) % 8));
+	if (s->versions->data == NULL) {
+		s->versions->data = page_copy(m, NULL);
+	}
+	s->versions->data[at % SECTOR_BYTES] ^= bit;
 }
 
 void
@@ -459,14 +527,14 @@ kb_sim_rot_range(struct kb_sim_medium *m, uint64_t off_bytes, uint64_t len_bytes
 	spin_lock(&m->guard);
 	for (uint64_t at = off_bytes; at < end;) {
 		struct sim_sector *s = sector_get(m, at >> SECTOR_SHIFT);
-		uint8_t *data = page_copy(m, sector_newest(s));
+		uint8_t *data = page_copy(m, NULL);
 		uint64_t stop = MIN(end, ALIGN_DOWN(at, (uint64_t)SECTOR_BYTES) + SECTOR_BYTES);
+		newest_copy(s, 0, SECTOR_BYTES, data);
 		for (; at < stop; at++) {
 			data[at % SECTOR_BYTES] = (uint8_t)sim_random(&rng);
 		}
 		sector_drop_versions(m, s);
-		page_free(m, s->durable);
-		s->durable = data;
+		durable_set(m, s, data);
 	}
 	spin_unlock(&m->guard);
 }
@@ -480,14 +548,9 @@ kb_sim_peek(struct kb_sim_medium *m, uint64_t off_bytes, void *out, uint32_t len
 	spin_lock(&m->guard);
 	for (uint64_t at = off_bytes; at < off_bytes + len_bytes;) {
 		const struct sim_sector *s = sector_find(m, at >> SECTOR_SHIFT);
-		const uint8_t *data = s == NULL ? NULL : sector_newest(s);
 		size_t within = at % SECTOR_BYTES;
 		size_t n = (size_t)MIN((uint64_t)SECTOR_BYTES - within, off_bytes + len_bytes - at);
-		if (data != NULL) {
-			memcpy(to, data + within, n);
-		} else {
-			memset(to, 0, n);
-		}
+		newest_copy(s, within, n, to);
 		to += n;
 		at += n;
 	}

@@ -98,7 +98,8 @@ codec_close(struct codec *c)
 struct codec_job {
 	struct codec_lane *lane; /* NULL: open one for the call */
 	enum bp_compress kind;
-	int level;
+	int level; /* of zstd */
+	int haste; /* of LZ4 */
 	const uint8_t *src;
 	uint8_t *dst;
 	uint32_t src_len, dst_cap;
@@ -112,7 +113,7 @@ lane_compress(struct codec_lane *lane, const struct codec_job *j)
 
 	if (j->kind == BP_COMPRESS_LZ4) {
 		int got = LZ4_compress_fast_extState(lane->lz4, (const char *)j->src,
-		    (char *)j->dst, (int)j->src_len, (int)j->dst_cap, 1);
+		    (char *)j->dst, (int)j->src_len, (int)j->dst_cap, j->haste);
 
 		return got > 0 ? (uint32_t)got : 0;
 	}
@@ -174,13 +175,14 @@ job_start(struct codec *c, struct codec_job *j, void (*fn)(void *arg), uint32_t 
 }
 
 uint32_t
-codec_compress(struct codec *c, enum bp_compress kind, int zstd_level, const void *src,
-    uint32_t len, void *dst, uint32_t cap, uint32_t *out_exact)
+codec_compress(struct codec *c, enum bp_compress kind, int level, const void *src, uint32_t len,
+    void *dst, uint32_t cap, uint32_t *out_exact)
 {
 	struct le32 header;
 	struct codec_job j = {
 	    .kind = kind,
-	    .level = kind == BP_COMPRESS_ZSTD ? zstd_level : 0,
+	    .level = kind == BP_COMPRESS_ZSTD ? level : 0,
+	    .haste = level,
 	    .src = src,
 	    .dst = (uint8_t *)dst + BP_STREAM_HEADER_BYTES,
 	    .src_len = len,

@@ -33,6 +33,8 @@ ds_make(struct pool *p, bool is_mos)
 	list_init(&ds->children);
 	list_init(&ds->zombie);
 	list_init(&ds->cuts);
+	spin_init(&ds->objects_lock);
+	list_init(&ds->objects);
 	spin_init(&ds->lock);
 	spin_init(&ds->number_lock);
 	spin_init(&ds->table_lock);

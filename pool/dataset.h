@@ -124,6 +124,9 @@ struct pool_ds {
 	atomic_ullong accept_txg;  /* transactions wait until this is committed */
 
 	struct pool_ds_policy policy; /* under lock; read by sync */
+	struct spin objects_lock;
+	struct list objects;       /* of a snapshot: all that are in memory */
+	atomic_uint objects_count; /* each has a reference */
 	struct spin lock;
 	struct ds_open open;
 	uint64_t open_txg;         /* newest txg that changed it; 0 = clean */

@@ -192,7 +192,7 @@ pool_ds_each(struct pool *p, const char *path, bool recursive,
 /* ---- changing the tree ---- */
 
 int
-ds_admin_check(struct pool *p, unsigned level)
+ds_admin_check(struct pool *p, enum space_level level)
 {
 	if (p->readonly) {
 		return -EROFS;
@@ -242,7 +242,7 @@ pool_ds_create(struct pool *p, const char *path, struct pool_ds **out)
 	char parent_path[DATASET_NAME_MAX + 1];
 	const char *name = ds_path_split(path, parent_path);
 	struct pool_ds *ds;
-	int err = name == NULL ? -EINVAL : ds_admin_check(p, 1);
+	int err = name == NULL ? -EINVAL : ds_admin_check(p, SPACE_ADMIN);
 
 	if (err != 0) {
 		return err;
@@ -290,7 +290,7 @@ pool_ds_destroy(struct pool *p, const char *path)
 	unsigned reactor = rt_reactor_self();
 	struct pool_ds *ds;
 	uint64_t txg;
-	int err = ds_admin_check(p, 2);
+	int err = ds_admin_check(p, SPACE_ALL);
 
 	if (err != 0) {
 		return err;
@@ -359,7 +359,7 @@ pool_ds_rename(struct pool *p, const char *path, const char *new_path)
 {
 	char parent_path[DATASET_NAME_MAX + 1];
 	const char *name = ds_path_split(new_path, parent_path);
-	int err = name == NULL ? -EINVAL : ds_admin_check(p, 1);
+	int err = name == NULL ? -EINVAL : ds_admin_check(p, SPACE_ADMIN);
 
 	if (err != 0) {
 		return err;

@@ -139,26 +139,21 @@ fold_segment(struct space *s, struct pool_tx *tx, struct space_seg *seg, uint64_
 }
 
 /* The txg before which everything should be folded, for the chain to come down to its limit; 0: it
- * is short enough. */
+ * is short enough. By the room that blocks have: one of few records is as dear as one of many, and
+ * a txg without changes writes one, too. From the old end, where little is over the limit. */
 static uint64_t
 fold_cutoff(const struct space *s)
 {
-	uint64_t sum = 0;
+	uint64_t rest = s->log_room, cutoff = 0;
 
-	for (struct list *l = s->log_blocks.prev; l != &s->log_blocks; l = l->prev) {
+	for (struct list *l = s->log_blocks.next; l != &s->log_blocks && rest > s->log_limit;
+	     l = l->next) {
 		const struct space_log_block *b = list_entry(l, struct space_log_block, link);
-		struct bp_prop prop;
 
-		/* by the room it takes: a block of few records is as dear as one of many, and a txg
-		 * without changes writes one, too */
-		sum += bp_decode(&b->bp, s->set_count, &prop) == 0
-			   ? maplog_block_cap(prop.logical_bytes)
-			   : b->count;
-		if (sum > s->log_limit) {
-			return b->txg + 1;
-		}
+		cutoff = b->txg + 1;
+		rest -= b->room;
 	}
-	return 0;
+	return cutoff;
 }
 
 /* What a txg's folds may write, but for the first one: a part of what is free, since it is the

@@ -21,6 +21,7 @@
 #include "pool/object.h"
 
 #define BLOCKS_PER_TXG 16384u
+#define BLOCKS_PER_TXG_MIN 512u
 #define SLOTS_PER_BLOCK (OBJECT_TABLE_BLOCK_BYTES / OBJECT_SLOT_BYTES)
 
 struct freer {
@@ -477,13 +478,26 @@ put_back(struct freer *f, struct pool_obj *stack)
 	return err;
 }
 
+/* How many blocks a txg frees: each is a record in the map log, which takes room before any of it
+ * is back. So in a full pool there are fewer. */
+static int64_t
+txg_budget(struct pool *p)
+{
+	struct space_info info;
+	uint64_t most;
+
+	if (BUGGIFY("pool-free-slowly")) {
+		return 3;
+	}
+	space_get_info(p->space, &info);
+	most = 2 * (info.total_sectors - MIN(info.used_sectors, info.total_sectors));
+	return (int64_t)MIN(MAX(most, (uint64_t)BLOCKS_PER_TXG_MIN), (uint64_t)BLOCKS_PER_TXG);
+}
+
 int
 cuts_sync(struct pool_ds *ds, struct pool_tx *tx, bool *out_left)
 {
-	struct freer f = {.ds = ds,
-	    .p = ds->p,
-	    .tx = tx,
-	    .budget = BUGGIFY("pool-free-slowly") ? 3 : BLOCKS_PER_TXG};
+	struct freer f = {.ds = ds, .p = ds->p, .tx = tx, .budget = txg_budget(ds->p)};
 	struct pool_obj *stack = NULL;
 	int err = 0;
 

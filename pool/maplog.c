@@ -123,6 +123,7 @@ maplog_read(struct space *s, const struct bp *tail,
 			b = log_block_new(&bp, txg, (uint32_t)le64_get(h->count));
 			err = b != NULL ? 0 : -ENOMEM;
 			if (b != NULL) {
+				b->room = maplog_block_cap(prop.logical_bytes);
 				list_push_front(out_blocks, &b->link);
 			}
 		}
@@ -322,7 +323,8 @@ block_write_one(struct space *s, struct log_job *job, struct space_log_block *b,
 	int err = bp_decode(&b->bp, s->set_count, &prop);
 
 	ASSERT(err == 0);
-	b->count = MIN(maplog_block_cap(prop.logical_bytes), job->recs.count - from);
+	b->room = maplog_block_cap(prop.logical_bytes);
+	b->count = MIN(b->room, job->recs.count - from);
 	err = iobuf_alloc(prop.logical_bytes, ARENA_SYNC, &buf);
 	if (err != 0) {
 		return err;
@@ -462,12 +464,14 @@ apply(struct space *s, struct log_job *job, struct space_batch *b)
 		}
 		s->deferred += bp_sectors(&old->bp);
 		s->log_records -= old->count;
+		s->log_room -= old->room;
 		list_remove(&old->link);
 		mem_free(old);
 	}
 	list_for_each(l, &job->blocks)
 	{
 		s->log_records += list_entry(l, struct space_log_block, link)->count;
+		s->log_room += list_entry(l, struct space_log_block, link)->room;
 	}
 	list_splice_back(&s->log_blocks, &job->blocks);
 	s->log_tail = job->tail;

@@ -20,6 +20,7 @@
 #define SHARDS 64u
 #define SHARD_BUCKETS_MIN 16u
 #define IDLE_MIN 4096u
+#define FORGET_BATCH 32u
 
 struct obj_shard {
 	struct spin lock;
@@ -107,6 +108,7 @@ obj_make(struct pool_ds *ds, uint64_t number)
 	o->ds = pool_ds_ref(ds);
 	o->number = number;
 	list_init(&o->idle);
+	list_init(&o->of_snap);
 	atomic_store(&o->refs, 1);
 	wg_init(&o->loaded);
 	spin_init(&o->lock);
@@ -120,6 +122,12 @@ obj_make(struct pool_ds *ds, uint64_t number)
 		list_init(&o->deferred_link[i]);
 	}
 	o->tree.levels = 1;
+	if (ds->snap_guid != 0) {
+		spin_lock(&ds->objects_lock);
+		list_push_back(&ds->objects, &o->of_snap);
+		atomic_fetch_add(&ds->objects_count, 1);
+		spin_unlock(&ds->objects_lock);
+	}
 	return o;
 }
 
@@ -131,6 +139,12 @@ obj_free(struct pool_obj *o)
 
 	if (owner != NULL) {
 		o->drop(owner);
+	}
+	if (!list_empty(&o->of_snap)) {
+		spin_lock(&ds->objects_lock);
+		list_remove(&o->of_snap);
+		atomic_fetch_sub(&ds->objects_count, 1);
+		spin_unlock(&ds->objects_lock);
 	}
 	ASSERT(o->buf_count == 0 && list_empty(&o->deferred));
 	for (unsigned i = 0; i < TXG_SLOTS; i++) {
@@ -328,9 +342,70 @@ shard_forget(struct obj_shard *s, struct pool_ds *ds)
 	}
 }
 
+/* Some of a snapshot's objects, each of which goes to the end of the list. */
+static uint32_t
+snap_numbers_take(struct pool_ds *ds, uint32_t max, uint64_t *out)
+{
+	uint32_t n = 0;
+
+	spin_lock(&ds->objects_lock);
+	while (n < max && !list_empty(&ds->objects)) {
+		struct pool_obj *o = list_first(&ds->objects, struct pool_obj, of_snap);
+
+		list_remove(&o->of_snap);
+		list_push_back(&ds->objects, &o->of_snap);
+		out[n++] = o->number;
+	}
+	spin_unlock(&ds->objects_lock);
+	return n;
+}
+
+static void
+number_forget(struct pool_ds *ds, uint64_t number)
+{
+	uint64_t hash = obj_hash(ds, number);
+	struct obj_shard *s = shard_of(ds, hash);
+	struct pool_obj *o;
+
+	spin_lock(&s->lock);
+	o = *obj_slot_of(s, ds, number, hash);
+	if (o != NULL && !list_empty(&o->idle)) {
+		list_remove(&o->idle);
+		s->idle_count--;
+		obj_unhash(s, o);
+	} else {
+		o = NULL;
+	}
+	spin_unlock(&s->lock);
+	if (o != NULL) {
+		obj_free(o);
+	}
+}
+
+/* The whole table is too much to look through for each of many snapshots that are opened in turn.
+ */
+static void
+snap_forget(struct pool_ds *ds)
+{
+	uint64_t numbers[FORGET_BATCH];
+
+	for (uint32_t left = atomic_load(&ds->objects_count); left > 0;) {
+		uint32_t n = snap_numbers_take(ds, MIN(left, FORGET_BATCH), numbers);
+
+		for (uint32_t i = 0; i < n; i++) {
+			number_forget(ds, numbers[i]);
+		}
+		left = n == 0 ? 0 : left - n;
+	}
+}
+
 void
 objects_forget(struct pool_ds *ds)
 {
+	if (ds->snap_guid != 0) {
+		snap_forget(ds);
+		return;
+	}
 	for (uint32_t i = 0; i < SHARDS; i++) {
 		shard_forget(&ds->p->objects->shards[i], ds);
 	}

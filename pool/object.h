@@ -50,6 +50,7 @@ struct pool_obj {
 	uint64_t generation;     /* [c] once loaded */
 	struct pool_obj *next;   /* table chain, under the shard's lock */
 	struct list idle;        /* shard's list of objects nobody holds */
+	struct list of_snap;     /* of ds->objects, under its objects_lock; a snapshot's only */
 	atomic_uint refs;        /* 0 -> 1 only under the shard's lock */
 	bool hashed;             /* under the shard's lock */
 	struct waitgroup loaded;
@@ -89,7 +90,7 @@ struct pool_obj {
 /* ---- object.c: the table of objects ---- */
 int objects_open(struct pool *p) WARN_UNUSED;
 void objects_close(struct pool *p) MAY_PARK; /* nobody holds anything */
-/* Every object of ds that nobody holds leaves memory (its dataset goes). */
+/* Every object of ds that nobody holds leaves memory (its dataset goes). Of a snapshot, it costs as much as those are. */
 void objects_forget(struct pool_ds *ds);
 /* Counts fetches that nobody waits for; objects_close does. */
 struct waitgroup *objects_fetches(struct pool *p);

@@ -130,12 +130,13 @@ job_free(struct obj_job *j)
 
 /* ---- writing ---- */
 
-/* Pool-wide blocks are written three times, other metadata twice. */
+/* Pool-wide blocks are written three times, other metadata twice; deadlists, which grow with what
+ * is removed in a full pool, twice, too. */
 uint8_t
 obj_copies(const struct pool_obj *o)
 {
 	if (o->ds->is_mos) {
-		return 3;
+		return o->slot.type == OBJ_DEADLIST ? 2 : 3;
 	}
 	return o->slot.type == OBJ_UNLINKED || o->slot.type == OBJ_DIR ? 2 : 1;
 }
@@ -145,12 +146,15 @@ leaf_write_fill(const struct obj_job *j, uint32_t i, struct block_write *w)
 {
 	struct pool_ds *ds = j->o->ds;
 	bool is_meta = obj_copies(j->o) > 1;
+	/* a quarter of what LZ4 leaves of them: a block of 128 pointers fits into a sector */
+	enum bp_compress meta =
+	    j->o->slot.type == OBJ_DEADLIST ? BP_COMPRESS_ZSTD : BP_COMPRESS_LZ4;
 
 	*w = (struct block_write){
 	    .data = j->bufs[i],
 	    .logical_bytes = j->lens[i],
 	    .type = j->o->slot.type,
-	    .compress = is_meta ? BP_COMPRESS_LZ4 : ds->policy.compress,
+	    .compress = is_meta ? meta : ds->policy.compress,
 	    .zstd_level = ds->policy.zstd_level,
 	    .cksum = ds->policy.cksum,
 	    .copies = obj_copies(j->o),

@@ -409,6 +409,9 @@ int pool_snap_holds_each(struct pool *p, const char *name, int (*each)(void *arg
 #define POOL_SNAP_UNIQUE 1u
 #define POOL_SNAP_HIDDEN 2u /* those too */
 int pool_snap_each(struct pool *p, const char *path, uint32_t flags, int (*each)(void *arg, const struct pool_snap_info *s), void *arg) WARN_UNUSED MAY_PARK;
+/* The same for those taken after txg, at most max of them: for who lists piece by piece. */
+int pool_snap_each_after(struct pool *p, const char *path, uint64_t txg, uint32_t max,
+    int (*each)(void *arg, const struct pool_snap_info *s), void *arg) WARN_UNUSED;
 int pool_snap_get(struct pool *p, const char *name, uint32_t flags, struct pool_snap_info *out) WARN_UNUSED MAY_PARK; /* one; -ENOENT */
 /* What destroying them together would give back. -ENOENT. May sort deadlists. */
 int pool_snap_reclaim(struct pool *p, const char *const *names, uint32_t count, uint64_t *out_bytes) WARN_UNUSED MAY_PARK;

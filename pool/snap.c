@@ -13,6 +13,7 @@
 
 #define BUCKETS 1024u
 #define OPENED_MAX 256u
+#define TRIM_LOOKS 4u
 
 struct snaps {
 	struct list by_guid[BUCKETS], by_name[BUCKETS];
@@ -189,8 +190,7 @@ chain_append(struct pool_ds *ds, struct snap *s)
 	chain_touch(ds);
 }
 
-/* First of the chain that is not older than txg; snap_count: none. */
-static uint32_t
+uint32_t
 chain_at(const struct pool_ds *ds, uint64_t txg)
 {
 	uint32_t lo = 0, hi = ds->snap_count;
@@ -367,25 +367,31 @@ snap_let_go(struct pool *p, struct snap *s)
 
 /* ---- handles ---- */
 
-/* More than OPENED_MAX are open: the oldest one goes, if nobody uses it. */
-static void
-opened_trim(struct pool *p)
+/* The handle that was used longest ago, with a reference, if nobody uses it and it has to go. */
+static struct pool_ds *
+opened_oldest(struct datasets *d, bool *out_more)
 {
-	struct datasets *d = p->datasets;
 	struct pool_ds *ds = NULL;
 
 	mutex_lock(&d->lock);
-	if (d->opened_count > OPENED_MAX) {
+	*out_more = d->opened_count > OPENED_MAX;
+	if (*out_more) {
 		struct snap *s = list_first(&d->opened, struct snap, opened);
 
 		list_remove(&s->opened);
 		list_push_back(&d->opened, &s->opened);
-		ds = pool_ds_ref(s->ds);
+		/* the snapshot's own, and one for each object in memory */
+		if (atomic_load(&s->ds->refs) <= 1 + atomic_load(&s->ds->objects_count)) {
+			ds = pool_ds_ref(s->ds);
+		}
 	}
 	mutex_unlock(&d->lock);
-	if (ds == NULL) {
-		return;
-	}
+	return ds;
+}
+
+static void
+handle_drop_unused(struct datasets *d, struct pool_ds *ds)
+{
 	objects_forget(ds);
 	mutex_lock(&d->lock);
 	/* ours and the snapshot's; more come only from here, under the lock, or from one of them */
@@ -395,6 +401,22 @@ opened_trim(struct pool *p)
 	}
 	mutex_unlock(&d->lock);
 	pool_ds_close(ds);
+}
+
+/* More than OPENED_MAX are open: those go that nobody uses. Each time some are looked at, more than
+ * one, so that they get fewer though most are in use. */
+static void
+opened_trim(struct pool *p)
+{
+	bool more = true;
+
+	for (unsigned i = 0; i < TRIM_LOOKS && more; i++) {
+		struct pool_ds *ds = opened_oldest(p->datasets, &more);
+
+		if (ds != NULL) {
+			handle_drop_unused(p->datasets, ds);
+		}
+	}
 }
 
 /* Under the lock: fresh becomes the handle unless somebody was quicker. */

@@ -39,6 +39,8 @@ void chain_append(struct pool_ds *ds, struct snap *s) MAY_PARK;
 /* Room for so many. */
 void chain_grow(struct pool_ds *ds, uint32_t count) MAY_PARK;
 void chain_remove(struct snap *s);
+/* First of the chain that is not older than txg; snap_count: none. */
+uint32_t chain_at(const struct pool_ds *ds, uint64_t txg);
 uint32_t chain_index(const struct snap *s);
 uint32_t chain_shown(struct pool_ds *ds); /* snapshots that people see */
 void snap_hash(struct pool *p, struct snap *s);
@@ -74,6 +76,7 @@ struct snap_req {
 	bool done;           /* the same: it will be committed with txg */
 	int err;
 	uint32_t taken;      /* destroy: so many items are done */
+	bool presorted;      /* destroy: long deadlists were sorted; also under datasets.lock */
 	uint64_t sectors;    /* out: reclaim */
 	char why[256];
 	uint32_t count;
@@ -116,8 +119,7 @@ void ds_own_root_set(struct pool_ds *ds);
 int ds_bury_root(struct pool_ds *ds, struct pool_tx *tx, uint64_t min_txg, uint64_t sectors) WARN_UNUSED MAY_PARK;
 
 /* ---- dataset_api.c ---- */
-/* level: of the reserve, as for space_reserve. */
-int ds_admin_check(struct pool *p, unsigned level) WARN_UNUSED;
+int ds_admin_check(struct pool *p, enum space_level level) WARN_UNUSED;
 struct pool_ds *ds_path_find(struct pool *p, const char *path); /* under datasets.lock */
 size_t ds_path_of(const struct pool_ds *ds, char *out);         /* under datasets.lock */
 bool ds_component_is_valid(const char *name, size_t len);

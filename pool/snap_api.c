@@ -40,7 +40,7 @@ full_find(struct pool *p, const char *full)
 }
 
 static int
-change_check(struct pool *p, unsigned level)
+change_check(struct pool *p, enum space_level level)
 {
 	int err = ds_admin_check(p, level);
 
@@ -139,7 +139,7 @@ int
 pool_snap_create(struct pool *p, const char *const *names, uint32_t count, uint32_t *out_bad)
 {
 	uint32_t bad = 0;
-	int err = change_check(p, 1);
+	int err = change_check(p, SPACE_ADMIN);
 
 	if (err != 0 || count == 0) {
 		return err;
@@ -181,7 +181,7 @@ int
 pool_snap_destroy(struct pool *p, const char *const *names, uint32_t count, uint32_t *out_bad)
 {
 	struct snap_req *r;
-	int err = change_check(p, 2);
+	int err = change_check(p, SPACE_ALL);
 
 	if (err != 0 || count == 0) {
 		return err;
@@ -283,7 +283,7 @@ pool_snap_rename_all(struct pool *p, const char *const *names, const char *const
     uint32_t count, bool held, uint32_t *out_bad)
 {
 	uint32_t done = 0;
-	int err = change_check(p, 1);
+	int err = change_check(p, SPACE_ADMIN);
 
 	if (err != 0) {
 		*out_bad = 0;
@@ -375,7 +375,7 @@ tag_change(struct pool *p, const char *name, const char *tag, bool hold)
 	struct snap *s;
 	bool found;
 	uint32_t at;
-	int err = change_check(p, hold ? 1 : 2);
+	int err = change_check(p, hold ? SPACE_ADMIN : SPACE_ALL);
 
 	if (err == 0 && (tag[0] == '\0' || strlen(tag) > TAG_MAX)) {
 		err = -EINVAL;
@@ -469,19 +469,29 @@ struct infos {
 	uint32_t count;
 };
 
+/* Which: taken after txg, at most max. */
+struct infos_ask {
+	uint64_t txg;
+	uint32_t max, flags;
+};
+
 /* Under the lock. */
 static int
-infos_take(struct pool *p, const struct pool_ds *head, uint32_t flags, struct infos *out)
+infos_take(
+    struct pool *p, const struct pool_ds *head, const struct infos_ask *ask, struct infos *out)
 {
-	out->v = mem_zalloc_array(head->snap_count + 1, sizeof(*out->v));
+	uint32_t first = ask->txg == 0 ? 0 : chain_at(head, ask->txg + 1);
+	uint32_t max = MIN(ask->max, head->snap_count - first);
+
+	out->v = mem_zalloc_array(max + 1, sizeof(*out->v));
 	if (out->v == NULL) {
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < head->snap_count; i++) {
+	for (uint32_t i = first; i < head->snap_count && out->count < max; i++) {
 		const struct snap *s = head->snaps[i];
 
 		if (!s->dying &&
-		    ((flags & POOL_SNAP_HIDDEN) != 0 || !pool_snap_is_hidden(s->name))) {
+		    ((ask->flags & POOL_SNAP_HIDDEN) != 0 || !pool_snap_is_hidden(s->name))) {
 			info_fill(p, s, &out->v[out->count++]);
 		}
 	}
@@ -515,26 +525,52 @@ infos_add_unique(struct pool *p, struct infos *in)
 	return err;
 }
 
-int
-pool_snap_each(struct pool *p, const char *path, uint32_t flags,
-    int (*each)(void *arg, const struct pool_snap_info *s), void *arg)
+static int
+path_take(struct pool *p, const char *path, const struct infos_ask *ask, struct infos *out)
 {
-	struct infos all = {0};
 	const struct pool_ds *ds;
 	int err;
 
 	mutex_lock(&p->datasets->lock);
 	ds = ds_path_find(p, path);
-	err = ds == NULL ? -ENOENT : infos_take(p, chain_owner(ds), flags, &all);
+	err = ds == NULL ? -ENOENT : infos_take(p, chain_owner(ds), ask, out);
 	mutex_unlock(&p->datasets->lock);
+	return err;
+}
+
+static int
+infos_tell(
+    struct infos *in, int err, int (*each)(void *arg, const struct pool_snap_info *s), void *arg)
+{
+	for (uint32_t i = 0; i < in->count && err == 0; i++) {
+		err = each(arg, &in->v[i]);
+	}
+	mem_free(in->v);
+	return err;
+}
+
+int
+pool_snap_each(struct pool *p, const char *path, uint32_t flags,
+    int (*each)(void *arg, const struct pool_snap_info *s), void *arg)
+{
+	struct infos all = {0};
+	struct infos_ask ask = {.max = UINT32_MAX, .flags = flags};
+	int err = path_take(p, path, &ask, &all);
+
 	if (err == 0 && (flags & POOL_SNAP_UNIQUE) != 0) {
 		err = infos_add_unique(p, &all);
 	}
-	for (uint32_t i = 0; i < all.count && err == 0; i++) {
-		err = each(arg, &all.v[i]);
-	}
-	mem_free(all.v);
-	return err;
+	return infos_tell(&all, err, each, arg);
+}
+
+int
+pool_snap_each_after(struct pool *p, const char *path, uint64_t txg, uint32_t max,
+    int (*each)(void *arg, const struct pool_snap_info *s), void *arg)
+{
+	struct infos some = {0};
+	struct infos_ask ask = {.txg = txg, .max = max};
+
+	return infos_tell(&some, path_take(p, path, &ask, &some), each, arg);
 }
 
 int
@@ -621,7 +657,7 @@ int
 pool_upgrade(struct pool *p, uint64_t *out_enabled)
 {
 	uint64_t fresh = FEATURES_ROCOMPAT & ~p->v.feat_rocompat;
-	int err = ds_admin_check(p, 1);
+	int err = ds_admin_check(p, SPACE_ADMIN);
 
 	*out_enabled = 0;
 	if (err != 0 || fresh == 0) {

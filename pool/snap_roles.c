@@ -44,7 +44,7 @@ snap_of(struct pool *p, const char *full, struct pool_ds **out_head)
 static int
 roles_check(struct pool *p)
 {
-	int err = ds_admin_check(p, 1);
+	int err = ds_admin_check(p, SPACE_ADMIN);
 
 	return err == 0 && !pool_has_snapshots(p) ? -ERR_FEATURE : err;
 }

@@ -23,6 +23,7 @@
 
 #define DESTROYS_PER_TXG \
 	512u /* more than that go on in the next one: nobody waits long for a txg */
+#define PRESORT_COUNT (BUGGIFY("pool-presort-short") ? 16u : 2048u)
 
 /* ---- requests ---- */
 
@@ -137,6 +138,35 @@ snap_dirty(struct pool *p, struct snap *s)
 	}
 }
 
+/* ---- sorting ---- */
+
+/* The deadlist behind the one at place `at` of the chain. */
+static struct deads *
+deads_behind(struct pool_ds *head, uint32_t at)
+{
+	return at + 1 < head->snap_count ? &head->snaps[at + 1]->dead : &head->dead;
+}
+
+/* Sorts; the description of whose deadlist it is will have to be written. */
+static int
+behind_sort(struct pool *p, struct pool_tx *tx, struct pool_ds *head, uint32_t at)
+{
+	struct deads *d = deads_behind(head, at);
+	bool sorted = d->recent.count == 0;
+	int err = deads_sort(head, tx, d, UINT64_MAX);
+
+	if (err == 0 && !sorted) {
+		mutex_lock(&p->datasets->lock);
+		if (at + 1 < head->snap_count) {
+			snap_dirty(p, head->snaps[at + 1]);
+		} else {
+			head->phys_dirty = true;
+		}
+		mutex_unlock(&p->datasets->lock);
+	}
+	return err;
+}
+
 /* ---- destroying ---- */
 
 static int
@@ -226,13 +256,83 @@ doomed_collect(struct pool *p, uint64_t txg, uint32_t *out_count)
 	return v;
 }
 
+/* Whose deadlists will be needed, in order, for one round. */
+static struct snap **
+presort_collect(struct pool *p, uint64_t txg, uint32_t *out_count)
+{
+	struct snap **v = pool_must_alloc(DESTROYS_PER_TXG * sizeof(struct snap *));
+	uint32_t n = 0;
+
+	mutex_lock(&p->datasets->lock);
+	list_for_each(l, &p->datasets->requests)
+	{
+		struct snap_req *r = list_entry(l, struct snap_req, link);
+
+		if (r->op != SNAP_DESTROY || r->txg > txg || r->presorted) {
+			continue;
+		}
+		for (uint32_t i = r->taken; i < r->count && n < DESTROYS_PER_TXG; i++) {
+			v[n++] = r->items[i].snap;
+		}
+	}
+	mutex_unlock(&p->datasets->lock);
+	*out_count = n;
+	return v;
+}
+
+/* The destroys of this txg wait for the next one, once. */
+static void
+presort_postpone(struct pool *p, uint64_t txg)
+{
+	mutex_lock(&p->datasets->lock);
+	list_for_each(l, &p->datasets->requests)
+	{
+		struct snap_req *r = list_entry(l, struct snap_req, link);
+
+		if (r->op == SNAP_DESTROY && r->txg <= txg && !r->presorted) {
+			r->presorted = true;
+			r->txg = txg + 1;
+		}
+	}
+	mutex_unlock(&p->datasets->lock);
+	atomic_store(&p->txgs->background, true);
+}
+
+/*
+ * Long lists are sorted in a txg before the one that destroys, which then hands on whole buckets.
+ * Else each of their blocks would be an entry of the free queue, and there is no room for so many
+ * in a full pool.
+ */
+static int
+destroys_presort(struct pool *p, struct pool_tx *tx)
+{
+	bool sorted = false;
+	uint32_t count;
+	struct snap **v = presort_collect(p, tx->txg, &count);
+	int err = 0;
+
+	for (uint32_t i = 0; i < count && err == 0; i++) {
+		uint32_t at = chain_index(v[i]);
+
+		if (deads_behind(v[i]->head, at)->recent.count > PRESORT_COUNT) {
+			err = behind_sort(p, tx, v[i]->head, at);
+			sorted = true;
+		}
+	}
+	mem_free(v);
+	if (err == 0 && sorted) {
+		presort_postpone(p, tx->txg);
+	}
+	return err;
+}
+
 static int
 destroys_sync(struct pool *p, struct pool_tx *tx)
 {
 	struct snap_req *r;
 	uint32_t count;
+	int err = destroys_presort(p, tx);
 	struct snap **v = doomed_collect(p, tx->txg, &count);
-	int err = 0;
 
 	if (count > 1) {
 		qsort(v, count, sizeof(struct snap *), age_order);
@@ -353,33 +453,6 @@ create_sync(struct pool *p, struct pool_tx *tx, struct snap_req *r)
 }
 
 /* ---- questions ---- */
-
-/* The deadlist behind the one at place `at` of the chain. */
-static struct deads *
-deads_behind(struct pool_ds *head, uint32_t at)
-{
-	return at + 1 < head->snap_count ? &head->snaps[at + 1]->dead : &head->dead;
-}
-
-/* Sorts; the description of whose deadlist it is will have to be written. */
-static int
-behind_sort(struct pool *p, struct pool_tx *tx, struct pool_ds *head, uint32_t at)
-{
-	struct deads *d = deads_behind(head, at);
-	bool sorted = d->recent.count == 0;
-	int err = deads_sort(head, tx, d, UINT64_MAX);
-
-	if (err == 0 && !sorted) {
-		mutex_lock(&p->datasets->lock);
-		if (at + 1 < head->snap_count) {
-			snap_dirty(p, head->snaps[at + 1]);
-		} else {
-			head->phys_dirty = true;
-		}
-		mutex_unlock(&p->datasets->lock);
-	}
-	return err;
-}
 
 static struct snap *
 item_snap(struct pool *p, const struct snap_item *i)

@@ -412,6 +412,7 @@ space_load_from(
 	list_for_each(l, &s->log_blocks)
 	{
 		s->log_records += list_entry(l, struct space_log_block, link)->count;
+		s->log_room += list_entry(l, struct space_log_block, link)->room;
 	}
 	s->release = s->deferred;
 	*out = s;

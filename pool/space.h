@@ -71,11 +71,19 @@ uint64_t space_geometry_bytes(const struct vdevs *v, uint64_t sectors);
 uint64_t space_reserve_of(uint64_t total_sectors);
 uint64_t space_overhead_of(uint64_t total_sectors); /* of a pool that is empty */
 
+/* Who asks, by how far he may go into the reserve. */
+enum space_level {
+	SPACE_GROWS = 0,
+	SPACE_FREES = 1, /* and what changes no size */
+	SPACE_ADMIN = 2, /* the administrator, except destroying */
+	SPACE_ALL = 3,   /* destroying, and replay */
+};
+
 /* ---- space_admit.c ---- */
-/* Who asks for space: level 0: writers, 1: net-freeing and administrative, 2: sync and replay. blocked: what is reserved for others (level 0). */
+/* blocked: what is reserved for others (SPACE_GROWS). */
 struct space_ask {
 	uint64_t sectors, blocked;
-	unsigned level;
+	enum space_level level;
 };
 int space_reserve(struct space *s, const struct space_ask *ask) WARN_UNUSED; /* 0 or -ENOSPC. Counts reservations. */
 void space_unreserve(struct space *s, uint64_t sectors);

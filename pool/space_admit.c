@@ -6,6 +6,12 @@
  * much may be allocated before the first of three txgs gives back what it replaced. The worst txg
  * is forgotten by and by (space_committed): a large removal raises the reserve while it lasts.
  *
+ * What a snapshot has, too, costs something to remove and gives nothing back: 128 bytes for each
+ * block, in two copies of deadlists of which 128 pointers fit into a sector, so 1.6 % of a pool
+ * full of blocks of one sector, and a little for the tables. That must fit into what removing may
+ * use of the reserve, and what sorting such a list takes when the snapshot is destroyed, as much
+ * again, into the rest. Between the two there is room for administrative changes.
+ *
  * What was freed comes back when two later txgs are committed. busy_txg is the newest one that is
  * worth waiting for; txgs behind it free their predecessor's root and log, and nothing else.
  */
@@ -47,10 +53,19 @@ space_get_info(struct space *s, struct space_info *out)
 static uint64_t
 keep_sectors(const struct space *s, const struct space_ask *ask)
 {
-	if (ask->level == 0) {
-		return reserve_sectors(s) + ask->blocked;
+	uint64_t reserve = reserve_sectors(s);
+
+	switch (ask->level) {
+	case SPACE_GROWS:
+		return reserve + ask->blocked;
+	case SPACE_FREES:
+		return reserve / 16 * 7;
+	case SPACE_ADMIN:
+		return reserve / 16 * 5;
+	case SPACE_ALL:
+		break;
 	}
-	return ask->level == 1 ? reserve_sectors(s) / 2 : 0;
+	return 0;
 }
 
 int
@@ -90,7 +105,8 @@ bool
 space_is_coming(const struct space *s, const struct space_ask *ask, uint64_t freeing_sectors)
 {
 	uint64_t back = s->release + freeing_sectors;
-	uint64_t keep = ask->level == 0 ? reserve_min(s) + ask->blocked : keep_sectors(s, ask);
+	uint64_t keep =
+	    ask->level == SPACE_GROWS ? reserve_min(s) + ask->blocked : keep_sectors(s, ask);
 
 	return (back > 0 || space_is_settling(s)) &&
 	       s->used + ask->sectors + keep <= s->total + back;

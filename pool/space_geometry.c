@@ -5,7 +5,7 @@
  */
 #include "pool/pool_int.h"
 
-#define RESERVE_PER_MILLE 32u
+#define RESERVE_PER_MILLE 36u
 
 uint64_t
 space_reserve_of(uint64_t total_sectors)

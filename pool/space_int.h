@@ -91,6 +91,7 @@ struct space_log_block {
 	struct bp bp;
 	uint64_t txg;
 	uint32_t count;
+	uint32_t room; /* records that fit */
 };
 
 /* Where maps and log blocks are kept: MOS objects and the block pipeline, or memory in tests. */
@@ -151,7 +152,7 @@ struct space {
 	uint64_t txg_recs_txg;
 	struct rec_list written;        /* the records of the txg that waits for its uberblock */
 	struct list log_blocks; /* oldest first */
-	uint64_t log_records, log_limit;
+	uint64_t log_records, log_room, log_limit; /* records in the chain; that fit into it; may fit */
 	struct bp log_tail;
 	struct space_seg **_Atomic segs_all; /* [a] of all sets, in order; a larger one when there is a set more, published before seg_count */
 	struct space_seg **segs_old[POOL_SETS_MAX]; /* the ones before, which somebody may still look at */

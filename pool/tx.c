@@ -107,7 +107,7 @@ sectors_reserve(struct pool *p, const struct space_ask *ask)
 }
 
 int
-tx_room_check(struct pool *p, uint64_t sectors, unsigned level)
+tx_room_check(struct pool *p, uint64_t sectors, enum space_level level)
 {
 	int err = sectors_reserve(p, &(struct space_ask){.sectors = sectors, .level = level});
 
@@ -160,17 +160,17 @@ tx_wait_accept(struct pool_ds *ds)
 	return 0;
 }
 
-/* Of datasets, then of users and groups. level: as for space. */
+/* Of datasets, then of users and groups. */
 static int
-quotas_begin(struct pool_tx *tx, const struct pool_need *need, unsigned level)
+quotas_begin(struct pool_tx *tx, const struct pool_need *need, enum space_level level)
 {
 	int err = 0;
 
-	if (level == 0) {
+	if (level == SPACE_GROWS) {
 		err = limits_begin(
 		    tx, space_sectors_for(tx->p, need->grow_bytes, SPACE_RECORD_BYTES));
 	}
-	if (err == 0 && level < 2 && need->owned != 0 &&
+	if (err == 0 && level != SPACE_ALL && need->owned != 0 &&
 	    atomic_load_explicit(&tx->ds->accounts_limited, memory_order_relaxed)) {
 		err = account_limits_begin(tx, need);
 		if (err != 0) {
@@ -181,7 +181,7 @@ quotas_begin(struct pool_tx *tx, const struct pool_need *need, unsigned level)
 }
 
 static int
-tx_begin_level(struct pool_ds *ds, const struct pool_need *need, unsigned level, bool log,
+tx_begin_level(struct pool_ds *ds, const struct pool_need *need, enum space_level level, bool log,
     struct pool_tx **out)
 {
 	struct pool *p = ds->p;
@@ -253,13 +253,13 @@ free_tx:
 int
 pool_tx_begin(struct pool_ds *ds, const struct pool_need *need, struct pool_tx **out)
 {
-	return tx_begin_level(ds, need, need->frees ? 1 : 0, true, out);
+	return tx_begin_level(ds, need, need->frees ? SPACE_FREES : SPACE_GROWS, true, out);
 }
 
 int
 pool_tx_begin_replay(struct pool_ds *ds, const struct pool_need *need, struct pool_tx **out)
 {
-	int err = tx_begin_level(ds, need, 2, false, out);
+	int err = tx_begin_level(ds, need, SPACE_ALL, false, out);
 
 	if (err == 0) {
 		log_replay_joined(*out);

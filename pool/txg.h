@@ -72,7 +72,7 @@ struct pool_tx {
 };
 
 /* Is there room for an administrative change? Waits for what is coming back, like a transaction. -ENOSPC, -ERR_SUSPENDED. tx.c */
-int tx_room_check(struct pool *p, uint64_t sectors, unsigned level) WARN_UNUSED MAY_PARK;
+int tx_room_check(struct pool *p, uint64_t sectors, enum space_level level) WARN_UNUSED MAY_PARK;
 
 int txgs_open(struct pool *p, uint64_t first_txg) WARN_UNUSED;
 int txgs_start(struct pool *p) WARN_UNUSED; /* the syncing fiber */

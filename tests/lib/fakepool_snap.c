@@ -227,7 +227,7 @@ pool_snap_get(struct pool *p, const char *name, uint32_t flags, struct pool_snap
 }
 
 int
-pool_snap_each(struct pool *p, const char *path, uint32_t flags,
+pool_snap_each_after(struct pool *p, const char *path, uint64_t txg, uint32_t max,
     int (*each)(void *arg, const struct pool_snap_info *s), void *arg)
 {
 	struct pool_ds *head = fake_ds_find(p, path);
@@ -243,12 +243,26 @@ pool_snap_each(struct pool *p, const char *path, uint32_t flags,
 			continue;
 		}
 		snap_info(p, ds, &info);
+		if (info.create_txg <= txg) {
+			continue;
+		}
+		if (max-- == 0) {
+			break;
+		}
 		int err = each(arg, &info);
 		if (err != 0) {
 			return err;
 		}
 	}
 	return 0;
+}
+
+int
+pool_snap_each(struct pool *p, const char *path, uint32_t flags,
+    int (*each)(void *arg, const struct pool_snap_info *s), void *arg)
+{
+	(void)flags;
+	return pool_snap_each_after(p, path, 0, UINT32_MAX, each, arg);
 }
 
 static int

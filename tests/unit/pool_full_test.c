@@ -1,14 +1,12 @@
 /*
  * pool_full_test.c - pools filled until nothing more fits, by small files, by one file, by empty
  * ones: what frees always works, nothing but "no space" is ever said, and the space is back within
- * seconds. The smallest pool there is, and one of 7 times 512 MiB (AGATE_LONG=1, else 128 MiB).
+ * seconds. The smallest pool there is, and one of 7 times 512 MiB.
  */
 #include "tests/unit/space_rig.h"
 
 #define SMALL (64 * MIB)
-/* Simulated drives are memory: those of 512 MiB, and all their files of 4 KiB, are for AGATE_LONG.
- */
-#define LARGE (getenv("AGATE_LONG") != NULL ? 512 * MIB : 128 * MIB)
+#define LARGE SPACE_LARGE
 #define FILES_MAX 600000u
 
 static uint64_t numbers[FILES_MAX];
@@ -69,6 +67,10 @@ full_pool(struct pool_ds **out)
 	ASSERT(err == 0);
 	pool_ds_close(spare);
 	*out = space_root(p);
+	space_thin = false;
+	if (p->space->total > LARGE / SECTOR_BYTES) {
+		space_thin_on(*out);
+	}
 	return p;
 }
 
@@ -132,14 +134,6 @@ static void
 run_small(void *arg UNUSED)
 {
 	static const uint32_t len = 4096;
-
-	run_files((void *)(uintptr_t)&len);
-}
-
-static void
-run_medium(void *arg UNUSED)
-{
-	static const uint32_t len = 64 * KIB;
 
 	run_files((void *)(uintptr_t)&len);
 }
@@ -316,7 +310,7 @@ test_small(void)
 static void
 test_small_large(void)
 {
-	space_run(getenv("AGATE_LONG") != NULL ? run_small : run_medium, 12, 7, LARGE);
+	space_run(run_small, 12, 7, LARGE);
 }
 
 static void

@@ -8,8 +8,18 @@
 
 #define SPACE_OBJ_BYTES (48u * 1024u) /* as fs/ counts for each object that it changes */
 
+/* The larger of two sizes of drives. The address sanitizer makes everything five times slower. */
+#ifdef __SANITIZE_ADDRESS__
+#define SPACE_LARGE (128 * MIB)
+#else
+#define SPACE_LARGE (512 * MIB)
+#endif
+
 static struct pool_rig space_rig;
 static uint64_t space_random_state;
+/* What is written has a few random bytes in each sector and zeros else, and isn't compressed: so
+ * that simulated drives of 512 MiB full of it fit into memory (space_thin_on). */
+static bool space_thin;
 
 static inline void
 space_run(fiber_fn *fn, uint64_t seed, uint32_t drives, uint64_t drive_bytes)
@@ -93,6 +103,18 @@ space_root(struct pool *p)
 }
 
 static inline void
+space_thin_on(struct pool_ds *ds)
+{
+	struct pool_ds_policy policy = {.compress = BP_COMPRESS_OFF,
+	    .zstd_level = 3,
+	    .cksum = BP_CKSUM_XXH3,
+	    .record_bytes = 128 * KIB};
+
+	space_thin = true;
+	pool_ds_set_policy(ds, &policy);
+}
+
+static inline void
 space_problem(void *arg UNUSED, const char *what)
 {
 	fprintf(stderr, "check: %s\n", what);
@@ -111,7 +133,9 @@ space_check(struct pool *p)
 static inline void
 space_random(uint8_t *data, size_t len)
 {
-	for (size_t i = 0; i + 8 <= len; i += 8) {
+	size_t step = space_thin ? SECTOR_BYTES : 8;
+
+	for (size_t i = 0; i + 8 <= len; i += step) {
 		uint64_t x = space_random_state += 0x9e3779b97f4a7c15ull;
 
 		x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
