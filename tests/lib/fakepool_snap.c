@@ -226,8 +226,13 @@ pool_snap_get(struct pool *p, const char *name, uint32_t flags, struct pool_snap
 	return 0;
 }
 
-int
-pool_snap_each_after(struct pool *p, const char *path, uint64_t txg, uint32_t max,
+struct which {
+	uint64_t txg;
+	uint32_t max, flags;
+};
+
+static int
+snap_each(struct pool *p, const char *path, struct which w,
     int (*each)(void *arg, const struct pool_snap_info *s), void *arg)
 {
 	struct pool_ds *head = fake_ds_find(p, path);
@@ -239,14 +244,14 @@ pool_snap_each_after(struct pool *p, const char *path, uint64_t txg, uint32_t ma
 		struct pool_ds *ds = list_entry(it, struct pool_ds, link);
 		struct pool_snap_info info;
 		if (ds->destroyed || ds->head != head ||
-		    ((flags & POOL_SNAP_HIDDEN) == 0 && pool_snap_is_hidden(ds->snap))) {
+		    ((w.flags & POOL_SNAP_HIDDEN) == 0 && pool_snap_is_hidden(ds->snap))) {
 			continue;
 		}
 		snap_info(p, ds, &info);
-		if (info.create_txg <= txg) {
+		if (info.create_txg <= w.txg) {
 			continue;
 		}
-		if (max-- == 0) {
+		if (w.max-- == 0) {
 			break;
 		}
 		int err = each(arg, &info);
@@ -258,11 +263,17 @@ pool_snap_each_after(struct pool *p, const char *path, uint64_t txg, uint32_t ma
 }
 
 int
+pool_snap_each_after(struct pool *p, const char *path, uint64_t txg, uint32_t max,
+    int (*each)(void *arg, const struct pool_snap_info *s), void *arg)
+{
+	return snap_each(p, path, (struct which){.txg = txg, .max = max}, each, arg);
+}
+
+int
 pool_snap_each(struct pool *p, const char *path, uint32_t flags,
     int (*each)(void *arg, const struct pool_snap_info *s), void *arg)
 {
-	(void)flags;
-	return pool_snap_each_after(p, path, 0, UINT32_MAX, each, arg);
+	return snap_each(p, path, (struct which){.max = UINT32_MAX, .flags = flags}, each, arg);
 }
 
 static int

@@ -2,15 +2,19 @@
 """fill.py NFS_PORT MOUNT_PORT EXPORT small|large|empty fill|remove|check COUNT: fills a share until it says NFS3ERR_NOSPC.
 
 small: files of 16 KiB, written FILE_SYNC; large: one file; empty: files without data, names of 200 bytes, at most EMPTY_MAX.
+FILL_STATUS: what says that it is full, instead of 28 (NFS3ERR_NOSPC). FILL_MAY_STOP: removing may, too, after this share of all.
 Data is incompressible and tells which file and place it belongs to. check: all that was acknowledged is there.
 """
 import hashlib
+import os
 import struct
 import sys
+import time
 
 from nfsrpc import NFS, Client, call, handle, listing, lookup, mount, opaque
 
-NOSPC = 28
+NOSPC = int(os.environ.get("FILL_STATUS", "28"))
+MAY_STOP = float(os.environ.get("FILL_MAY_STOP", "0"))
 EMPTY_MAX = 8000
 SMALL = 16384
 AHEAD = 64
@@ -27,12 +31,13 @@ def name_of(kind, i):
 
 def statuses(c, records):
     """Sends all, takes all replies; their results by xid."""
-    c.s.sendall(b"".join(call(NFS, proc, args, xid) for xid, (proc, args) in enumerate(records)))
+    first, c.xid = c.xid + 1, c.xid + len(records)
+    c.s.sendall(b"".join(call(NFS, proc, args, first + i) for i, (proc, args) in enumerate(records)))
     results = {}
     for _ in records:
         r = c.record()
         results[struct.unpack(">I", r[:4])[0]] = r[24:]
-    return [results[i] for i in range(len(records))]
+    return [results[first + i] for i in range(len(records))]
 
 
 def code(result):
@@ -109,20 +114,24 @@ def check(c, root, kind, count):
 
 
 def remove(c, root):
+    """How many went. MAY_STOP: a share of them at least, until there is no room."""
     names = [n for n in listing(c, root, plus=False) if n not in (b".", b"..", b".snapshot")]
-    for n in names[:200]:  # one by one, each waited for
-        r = c.ask(NFS, 12, opaque(root) + opaque(n))
-        if code(r) != 0:
-            sys.exit("REMOVE: status %d" % code(r))
-    for first in range(200, len(names), AHEAD):
-        for r in statuses(c, [(12, opaque(root) + opaque(n)) for n in names[first : first + AHEAD]]):
-            if code(r) != 0:
-                sys.exit("REMOVE: status %d" % code(r))
-    return len(names)
+    gone = 0
+    for first in range(0, len(names), AHEAD):
+        # the first ones one by one, each waited for
+        for some in [[n] for n in names[first : first + AHEAD]] if first < 200 else [names[first : first + AHEAD]]:
+            codes = [code(r) for r in statuses(c, [(12, opaque(root) + opaque(n)) for n in some])]
+            gone += codes.count(0)
+            if any(s != 0 for s in codes):
+                if set(codes) <= {0, NOSPC} and gone >= len(names) * MAY_STOP > 0:
+                    return gone
+                sys.exit("REMOVE, after %d of %d: status %d" % (gone, len(names), max(codes)))
+    return gone
 
 
 def main():
     c = Client(int(sys.argv[1]), timeout=60)
+    c.xid = int(time.time() * 1000) & 0x3FFFFFFF  # no call looks like one of an earlier run, sent again
     root, kind = mount(int(sys.argv[2]), sys.argv[3]), sys.argv[4]
     if sys.argv[5] == "fill":
         count = fill_large(c, root) if kind == "large" else fill_files(c, root, kind)
