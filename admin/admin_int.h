@@ -253,6 +253,8 @@ bool trash_is_inside(const char *path); /* of what is destroyed already; snap_na
 int64_t trash_keeps_s(const struct adm_pool *ap); /* how long; 0: not at all */
 /* A filesystem with its snapshots and all below it: put away for a while (*out_kept), or destroyed at once. */
 int trash_destroy(struct adm_pool *ap, const char *path, bool *out_kept, struct adm_error *e) MAY_PARK;
+/* Is there a hold, or a clone outside, in what is to be destroyed? Fills e. */
+int trash_check(struct adm_pool *ap, const char *path, struct adm_error *e);
 int trash_purge(struct adm_pool *ap, const char *path) MAY_PARK;
 int trash_json(struct adm_pool *ap, json_t *rows);
 int trash_cmd_undestroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
@@ -281,6 +283,7 @@ void sched_follow(struct adm_pool *ap, const char *path, const char *to) MAY_PAR
 /* ---- snapshot.c ---- */
 struct snap_names;
 int snap_cmd_destroy(struct adm_pool *ap, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
+int snap_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e) MAY_PARK; /* snap_props.c */
 int snap_cmd_rename(struct adm_pool *ap, const char *name, const char *to, struct adm_error *e) MAY_PARK;
 int snap_busy(struct adm_pool *ap, const char *name, struct adm_error *e); /* says what keeps it */
 int snap_destroy_named(struct adm_pool *ap, const struct snap_names *names, struct adm_error *e) MAY_PARK;

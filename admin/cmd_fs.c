@@ -88,6 +88,48 @@ fs_check_protected(struct adm_pool *ap, const char *name, bool below, struct adm
 	return adm_fail(e, EPERM, "'%.250s' is protected", p.name);
 }
 
+struct below {
+	uint32_t count; /* with the one asked for */
+	char first[DATASET_NAME_MAX + 1];
+};
+
+static int
+count_below(void *arg, struct pool_ds *ds)
+{
+	struct below *b = arg;
+	struct pool_ds_info info;
+	pool_ds_get_info(ds, &info);
+	if (++b->count == 2) {
+		memcpy(b->first, info.path, sizeof(b->first));
+	}
+	return 0;
+}
+
+/* What keeps a filesystem from being destroyed, and what to type. */
+static int
+destroy_in_the_way(
+    struct adm_pool *ap, const char *name, bool recursive, uint64_t snapshots, struct adm_error *e)
+{
+	struct below b = {0};
+	int err = pool_ds_each(ap->pool, name, true, count_below, &b);
+	if (strchr(name, '/') == NULL) {
+		adm_fail_next(e, "pool destroy %.63s   destroys all of it.", name);
+		return adm_fail(e, EBUSY, "'%.63s' is the pool's own filesystem", name);
+	}
+	if (err == 0 && !recursive && (snapshots > 0 || b.count > 1)) {
+		char below[DATASET_NAME_MAX + 64] = "";
+		adm_fail_next(e, "fs destroy -r %.100s   destroys them with it.", name);
+		if (b.count > 1) {
+			(void)snprintf(below, sizeof(below), "%s%u filesystems below it ('%s')",
+			    snapshots > 0 ? " and " : "", b.count - 1, b.first);
+		}
+		return snapshots > 0 ? adm_fail(e, EBUSY, "'%.100s' has %llu snapshots%s", name,
+					   (unsigned long long)snapshots, below)
+				     : adm_fail(e, EBUSY, "'%.100s' has %s", name, below);
+	}
+	return err != 0 ? err : trash_check(ap, name, e);
+}
+
 /* What would go. */
 static int
 destroy_figures(
@@ -102,10 +144,9 @@ destroy_figures(
 	struct pool_ds_info info;
 	pool_ds_get_info(fs_ds_pool_ds(ds), &info);
 	fs_ds_close(ds);
-	if (info.snapshot_count > 0 && !recursive) {
-		adm_fail_next(e, "fs destroy -r %.100s   destroys them with it.", name);
-		return adm_fail(e, EBUSY, "'%.100s' has %llu snapshots", name,
-		    (unsigned long long)info.snapshot_count);
+	err = destroy_in_the_way(ap, name, recursive, info.snapshot_count, e);
+	if (err != 0) {
+		return err;
 	}
 	*out = json_pack("{s:I, s:I, s:I}", "used", (json_int_t)info.used_bytes, "objects",
 	    (json_int_t)info.object_count, "snapshots", (json_int_t)info.snapshot_count);
@@ -113,29 +154,10 @@ destroy_figures(
 }
 
 static int
-count_datasets(void *arg, struct pool_ds *ds)
+fs_destroy(struct adm_pool *ap, const char *name, json_t *out, struct adm_error *e)
 {
-	(void)ds;
-	++*(uint32_t *)arg;
-	return 0;
-}
-
-static int
-fs_destroy(struct adm_pool *ap, const char *name, bool recursive, json_t *out, struct adm_error *e)
-{
-	uint32_t count = 0;
 	bool kept = false;
-	int err = pool_ds_each(ap->pool, name, true, count_datasets, &count);
-	if (strchr(name, '/') == NULL || (count > 1 && !recursive)) {
-		err = -EBUSY;
-	}
-	if (err == 0) {
-		err = trash_destroy(ap, name, &kept, e);
-	}
-	if (err == -EBUSY && e->code == 0) {
-		return adm_fail(
-		    e, err, "'%.100s' has filesystems below it, or is the pool's own", name);
-	}
+	int err = trash_destroy(ap, name, &kept, e);
 	if (err != 0) {
 		return e->code != 0
 			   ? -e->code
@@ -171,7 +193,7 @@ fs_cmd_destroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		err = fs_check_protected(ap, name, true, e);
 	}
 	if (err == 0 && !adm_arg_flag(args, "dry_run")) {
-		err = fs_destroy(ap, name, recursive, *out, e);
+		err = fs_destroy(ap, name, *out, e);
 	}
 	return err;
 }
@@ -293,6 +315,10 @@ fs_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
 	json_t *names = NULL, *name;
 	size_t i;
+	const char *one = json_string_value(json_object_get(args, "name"));
+	if (one != NULL && strchr(one, '@') != NULL) {
+		return snap_cmd_get(a, args, out, e);
+	}
 	int err = fs_names(a, args, adm_arg_flag(args, "recursive"), &names, e);
 	if (err != 0) {
 		return err;

@@ -120,8 +120,7 @@ keeper_ds(void *arg, struct pool_ds *ds)
 	return found;
 }
 
-/* Is there a hold, or a clone outside, in what is to be destroyed? */
-static int
+int
 trash_check(struct adm_pool *ap, const char *path, struct adm_error *e)
 {
 	struct keeper k = {.ap = ap, .top = path};

@@ -134,7 +134,7 @@ const struct cli_verb cli_verbs[] = {
 	verb_fs_space},
     {"fs", "groupspace", "Hpjno:s:S:", 1, 1, "[-Hpjn] [-o COLUMN,...] [-s|-S COLUMN] PATH|PATH@SNAPSHOT",
 	"The same of groups.", verb_fs_space},
-    {"fs", "get", "Hpjr", 2, 2, "[-Hpjr] all|PROPERTY[,PROPERTY] PATH",
+    {"fs", "get", "Hpjr", 2, 2, "[-Hpjr] all|PROPERTY[,PROPERTY] PATH|PATH@SNAPSHOT",
 	"  fs get compression,recordsize tank/home", verb_fs_get},
     {"fs", "set", "j", 2, 2, "PROPERTY=VALUE PATH",
 	"  fs set compression=zstd-3 tank/home\n  fs set compression= tank/home   (inherits again)\n"

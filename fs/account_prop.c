@@ -208,7 +208,7 @@ prop_account_reported(
 	if (out->number == 0) {
 		(void)snprintf(out->value, sizeof(out->value), "none");
 	} else if (strstr(name, "objquota") == NULL) {
-		prop_size_text(out->number, out->value, sizeof(out->value));
+		fs_prop_size_text(out->number, out->value, sizeof(out->value));
 	}
 }
 

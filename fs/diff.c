@@ -193,7 +193,9 @@ gather_step(struct diff_step *s)
 	if (err != -ENOENT) {
 		return err;
 	}
-	qsort(d->recs, d->rec_count, sizeof(*d->recs), rec_order);
+	if (d->rec_count > 0) {
+		qsort(d->recs, d->rec_count, sizeof(*d->recs), rec_order);
+	}
 	d->phase = DIFF_NAMES;
 	return diff_names_begin(d, s->ds[DIFF_TO]->root_object);
 }

@@ -115,6 +115,7 @@ int fs_prop_set(struct fs_pool *fp, const char *path, const char *name, const ch
 int fs_prop_get(struct fs_pool *fp, const char *path, const char *name, struct fs_prop *out) WARN_UNUSED;
 uint32_t fs_prop_count(void);
 const char *fs_prop_name(uint32_t index);
+void fs_prop_size_text(uint64_t bytes, char *out, size_t len); /* as sizes are told: "1.50G" */
 
 /* ================= requests ================= */
 #define FS_GROUPS_MAX 32

@@ -107,7 +107,6 @@ void prop_account_reported(
 void account_limits_refresh(struct fs_ds *ds);
 /* The quotas of uid and gid apply. */
 void need_owned(struct pool_need *need, uint32_t uid, uint32_t gid);
-void prop_size_text(uint64_t n, char *out, size_t len);
 /* Effective value of a settable property: local, inherited or default. */
 void prop_effective(
     struct fs_pool *fp, const char *path, const struct prop_def *def, struct fs_prop *out);

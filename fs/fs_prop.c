@@ -184,7 +184,7 @@ fs_ds_refresh(struct fs_ds *ds)
 /* ---- read-only ones ---- */
 
 void
-prop_size_text(uint64_t n, char *out, size_t len)
+fs_prop_size_text(uint64_t n, char *out, size_t len)
 {
 	static const char units[] = "BKMGTPE";
 	unsigned u = 0;
@@ -244,7 +244,7 @@ limit_reported(const struct prop_def *def, struct pool_ds *pds, struct fs_prop *
 	out->number = *prop_limit(def->name, &l);
 	out->source = out->number != 0 ? FS_PROP_LOCAL : FS_PROP_DEFAULT;
 	if (out->number != 0) {
-		prop_size_text(out->number, out->value, sizeof(out->value));
+		fs_prop_size_text(out->number, out->value, sizeof(out->value));
 	} else {
 		(void)snprintf(out->value, sizeof(out->value), "none");
 	}
@@ -276,7 +276,7 @@ prop_reported(const struct prop_def *def, const struct pool_ds_info *info, struc
 		    (unsigned long long)(out->number % 100));
 	} else {
 		out->number = size_reported(def->name, info);
-		prop_size_text(out->number, out->value, sizeof(out->value));
+		fs_prop_size_text(out->number, out->value, sizeof(out->value));
 	}
 }
 
