@@ -164,7 +164,8 @@ lost_at(struct pool *p, const char *path, struct guid *out)
 	}
 	for (uint32_t i = 0; i < st.drive_count; i++) {
 		const struct pool_drive_status *d = &st.drives[i];
-		if (d->role == DRIVE_ROLE_DATA && !d->present && strcmp(d->path, path) == 0) {
+		if (d->role == DRIVE_ROLE_DATA && !d->twin && !d->present &&
+		    strcmp(d->path, path) == 0) {
 			*out = d->guid;
 			found = true;
 		}

@@ -1,8 +1,8 @@
 /*
- * monitor.c - what the daemon does by itself: takes up pools whose drives have arrived (arrivals.c),
- * takes back drives that return (hotplug.c), imports pools anew that can't go on otherwise, keeps
- * their events, scrubs them when it is time. One fiber; it holds adm->lock shared while it works,
- * so that commands that look go on beside it, and exclusive for an import.
+ * monitor.c - what the daemon does by itself: takes up pools whose drives have arrived
+ * (arrivals.c), takes back drives that return (hotplug.c), imports pools anew that can't go on
+ * otherwise, keeps their events, scrubs them when it is time. One fiber; it holds adm->lock shared
+ * while it works, so that commands that look go on beside it, and exclusive for an import.
  */
 #include <stdio.h>
 #include "admin/schedule.h"
@@ -103,7 +103,8 @@ needs_import(struct pool *p)
 		uint32_t missing = 0;
 		for (uint32_t i = 0; i < st.drive_count; i++) {
 			const struct pool_drive_status *d = &st.drives[i];
-			missing += d->role == DRIVE_ROLE_DATA && d->set_index == s && !d->present;
+			missing += d->role == DRIVE_ROLE_DATA && !d->twin && d->set_index == s &&
+				   !d->present;
 		}
 		uint32_t parity = le32_get(st.sets[s].parity), width = le32_get(st.sets[s].width);
 		bool mirror = le32_get(st.sets[s].kind) == RAIDZ_KIND_MIRROR;

@@ -34,6 +34,9 @@ drive_state_name(const struct pool_drive_status *d)
 	}
 	switch (d->state) {
 	case DRIVE_STATE_ONLINE:
+		if (d->twin && d->present) {
+			return "FILLING";
+		}
 		return !d->present                 ? "UNAVAIL"
 		       : d->stale                  ? "STALE"
 		       : d->degraded != DRIVE_WELL ? "DEGRADED"
@@ -56,6 +59,9 @@ drive_note_state(const struct pool_drive_status *d)
 	}
 	if (d->state == DRIVE_STATE_OFFLINE && d->until_import) {
 		return "until the next import";
+	}
+	if (d->twin && d->state == DRIVE_STATE_ONLINE && d->present) {
+		return "takes the place of the drive above when it has everything";
 	}
 	if (d->state == DRIVE_STATE_ONLINE && d->stale) {
 		return d->role == DRIVE_ROLE_LOG ? "joins by itself in a moment"
@@ -102,14 +108,36 @@ pool_drive_json(struct adm *a, const struct pool_drive_status *d)
 	return o;
 }
 
+/* The drive that is to take its place; NULL. */
+static const struct pool_drive_status *
+twin_of(const struct pool_status *st, const struct pool_drive_status *of)
+{
+	for (uint32_t i = 0; i < st->drive_count; i++) {
+		const struct pool_drive_status *d = &st->drives[i];
+		if (of->role == DRIVE_ROLE_DATA && d->twin && d->set_index == of->set_index &&
+		    d->column == of->column) {
+			return d;
+		}
+	}
+	return NULL;
+}
+
 static json_t *
 pool_group_json(struct adm *a, const struct pool_status *st, enum drive_role role, uint32_t set)
 {
 	json_t *list = json_array();
 	for (uint32_t i = 0; i < st->drive_count; i++) {
 		const struct pool_drive_status *d = &st->drives[i];
-		if (d->role == role && (role != DRIVE_ROLE_DATA || d->set_index == set)) {
-			json_array_append_new(list, pool_drive_json(a, d));
+		if (d->role != role || d->twin ||
+		    (role == DRIVE_ROLE_DATA && d->set_index != set)) {
+			continue;
+		}
+		json_array_append_new(list, pool_drive_json(a, d));
+		const struct pool_drive_status *twin = twin_of(st, d);
+		if (twin != NULL) {
+			json_t *o = pool_drive_json(a, twin);
+			json_object_set_new(o, "replaces", adm_text(d->path));
+			json_array_append_new(list, o);
 		}
 	}
 	return list;
@@ -181,7 +209,7 @@ worst_drive(const struct pool_status *st)
 		bool out = !d->present || d->state != DRIVE_STATE_ONLINE;
 		int r = d->role == DRIVE_ROLE_SPARE ? 0
 			: out                       ? 4
-			: d->stale                  ? 3
+			: d->stale && !d->twin      ? 3
 			: d->degraded != DRIVE_WELL
 			    ? 2
 			    : d->read_errors + d->write_errors + d->cksum_errors != 0;

@@ -47,8 +47,8 @@ const struct cli_verb cli_verbs[] = {
 	"Takes a drive back that was offline or faulted; it is brought up to date.",
 	verb_pool_online},
     {"pool", "replace", "jf", 2, 3, "[-f] NAME DRIVE [NEWDRIVE]",
-	"Another drive takes the place of one, there or gone, and is filled. Without NEWDRIVE: the "
-	"one that is where DRIVE was.\n"
+	"Another drive takes the place of one, there or gone, and is filled; one that is there stays in use until then. Without "
+	"NEWDRIVE: the one that is where DRIVE was.\n"
 	"  pool replace tank nvme3n1 nvme9n1",
 	verb_pool_replace},
     {"pool", "attach", "jf", 3, 3, "[-f] NAME DRIVE NEWDRIVE",
@@ -56,7 +56,8 @@ const struct cli_verb cli_verbs[] = {
 	"  pool attach tank nvme3n1 nvme9n1",
 	verb_pool_attach},
     {"pool", "detach", "j", 2, 2, "NAME DRIVE",
-	"A mirror gives up a drive, when another one that is there has everything.", verb_pool_detach},
+	"A mirror gives up a drive, when another one that is there has everything; a replacement is called off when DRIVE is the new one.",
+	verb_pool_detach},
     {"pool", "clear", "j", 1, 2, "NAME [DRIVE]",
 	"Forgets the errors of a drive, or of all; takes back what was faulted by them.",
 	verb_pool_clear},

@@ -72,7 +72,8 @@ verb_pool_replace(const struct cli_verb *v, const struct cli_args *a)
 		json_object_set_new(args, "new", json_string(a->words[2]));
 	}
 	return act(
-	    v, a, "pool replace", args, "replaced; 'pool status' shows how far it has been filled");
+	    v, a, "pool replace", args,
+	    "it takes the place; 'pool status' shows how far it has been filled");
 }
 
 int

@@ -211,7 +211,7 @@ members_find(struct dump_pool *p)
 		struct dump_member *m = &p->config.members[i];
 
 		m->drive = drive_of(p, m);
-		if (m->role == ROLE_DATA) {
+		if (m->role == ROLE_DATA && !m->twin) {
 			p->config.sets[m->set].column[m->column] = m->drive;
 			p->config.sets[m->set].stale[m->column] = m->dirty_from != 0;
 		}
@@ -224,7 +224,7 @@ say_missing(const struct dump_config *c)
 	for (uint32_t i = 0; i < c->member_count; i++) {
 		const struct dump_member *m = &c->members[i];
 
-		if (m->drive == NULL && m->role == ROLE_DATA) {
+		if (m->drive == NULL && m->role == ROLE_DATA && !m->twin) {
 			out_note(
 			    "set %u column %u is missing (was %s)", m->set, m->column, m->path);
 		}

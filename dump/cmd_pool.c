@@ -143,7 +143,8 @@ member_show(const struct dump_member *m)
 	out_guid(stdout, m->guid);
 	(void)printf(" %s", role_name(m->role));
 	if (m->role == ROLE_DATA) {
-		(void)printf(" set %u column %u", m->set, m->column);
+		(void)printf(
+		    " set %u column %u%s", m->set, m->column, m->twin ? " (replaces it)" : "");
 	} else if (m->role == ROLE_LOG) {
 		(void)printf(" side %u", m->column);
 	}

@@ -11,6 +11,8 @@
 #define LOG_SIDES 4u
 #define SEGMENTS_MAX 524288u
 #define MEMBER_RING_STALE 1u
+#define MEMBER_TWIN 16u
+#define FEATURE_TWINS 1u
 
 static const char *
 set_decode(const uint8_t *b, struct dump_set *s)
@@ -63,6 +65,7 @@ member_decode(const uint8_t *b, const struct dump_config *c, struct dump_member 
 	    .dirty_from = b64(b, 0x28),
 	    .dirty_to = b64(b, 0x30),
 	    .ring_stale = (b32(b, 0x38) & MEMBER_RING_STALE) != 0,
+	    .twin = (b32(b, 0x38) & MEMBER_TWIN) != 0,
 	};
 	memcpy(m->guid, b, GUID_LEN);
 	memcpy(m->id, b + 0x80, sizeof(m->id));
@@ -97,7 +100,7 @@ columns_check(const struct dump_config *c)
 	for (uint32_t i = 0; i < c->member_count; i++) {
 		const struct dump_member *m = &c->members[i];
 
-		if (m->role != ROLE_DATA) {
+		if (m->role != ROLE_DATA || m->twin) {
 			continue;
 		}
 		if ((seen[m->set] >> m->column & 1) != 0) {
@@ -128,7 +131,7 @@ header_decode(const uint8_t *b, uint32_t len, struct dump_config *c)
 	memcpy(c->log_guid, b + 0x28, GUID_LEN);
 	memcpy(c->ring_guid, b + 0x38, GUID_LEN);
 	memcpy(c->name, b + 0x100, sizeof(c->name));
-	if (c->feat_incompat != 0) {
+	if ((c->feat_incompat & ~(uint64_t)FEATURE_TWINS) != 0) {
 		return "the pool uses incompatible features that this program doesn't know";
 	}
 	if (c->set_count == 0 || c->set_count > SETS_MAX || c->member_count == 0 ||

@@ -130,6 +130,7 @@ struct dump_member {
 	uint32_t role, set, column, state;
 	uint64_t region_bytes, dirty_from, dirty_to;
 	bool ring_stale; /* lacks some of the in-pool ring */
+	bool twin;       /* second drive of its column, which it is to replace */
 	char id[128], path[256];
 	const struct dump_drive *drive; /* NULL: missing */
 };

@@ -244,7 +244,7 @@ name_missing(const struct vdevs *v, uint32_t set_index, char *out, size_t len)
 		const struct vdev_drive *d = &v->drives[i];
 		int n;
 
-		if (d->role != DRIVE_ROLE_DATA || d->set_index != set_index ||
+		if (d->role != DRIVE_ROLE_DATA || d->twin || d->set_index != set_index ||
 		    (d->kb != NULL && d->state != DRIVE_STATE_OFFLINE)) {
 			continue;
 		}
@@ -265,7 +265,7 @@ check_stale(
 		const struct vdev_drive *d = &v->drives[i];
 
 		if (d->role == DRIVE_ROLE_DATA && d->set_index == set_index && d->kb != NULL &&
-		    d->state == DRIVE_STATE_ONLINE && d->dirty_from != 0) {
+		    !d->twin && d->state == DRIVE_STATE_ONLINE && d->dirty_from != 0) {
 			stale++;
 			from = MIN(from, d->dirty_from);
 			to = MAX(to, d->dirty_to);

@@ -11,7 +11,8 @@
  * (returned_ns), and the txg that is being written is verified block by block before it counts.
  *
  * Before a side leaves the configuration without it is durable; then its labels are erased, so that
- * it can't be taken for the pool later. Log drives: the same words for what logdev.c does.
+ * it can't be taken for the pool later. Log drives: the same words for what logdev.c
+ * does; so is detaching the new drive of a replacement (pair.c).
  */
 #include <stdio.h>
 
@@ -19,6 +20,7 @@
 #include "pool/event.h"
 #include "pool/label.h"
 #include "pool/logdev.h"
+#include "pool/pair.h"
 #include "pool/pool_int.h"
 #include "pool/pool_log.h"
 #include "pool/scan.h"
@@ -54,6 +56,21 @@ may_attach(
 	return p->suspended ? -ERR_SUSPENDED : 0;
 }
 
+void
+drive_blank(struct pool *p, struct vdev_drive *d, struct kb_drive *kb, const struct guid *guid)
+{
+	d->guid = *guid;
+	d->kb = kb;
+	d->region_bytes = kb_pool_bytes(kb_size(kb));
+	d->returned_ns = rt_now_ns();
+	d->dirty_from = 1;
+	d->dirty_to = p->v.committed_txg + 1;
+	d->ring_stale = true;
+	d->state = DRIVE_STATE_ONLINE;
+	(void)snprintf(d->id, sizeof(d->id), "%s", kb_id(kb));
+	(void)snprintf(d->path, sizeof(d->path), "%s", kb_path(kb));
+}
+
 /* Under config_lock. */
 static int
 join(struct pool *p, uint32_t set_index, struct kb_drive *kb, const struct guid *guid)
@@ -65,22 +82,14 @@ join(struct pool *p, uint32_t set_index, struct kb_drive *kb, const struct guid 
 	if (d == NULL) {
 		return -ENOSPC;
 	}
-	d->guid = *guid;
-	d->kb = kb;
+	drive_blank(p, d, kb, guid);
 	d->set_index = set_index;
 	d->column = column;
-	d->region_bytes = kb_pool_bytes(kb_size(kb));
-	d->returned_ns = rt_now_ns();
-	d->dirty_from = 1;
-	d->dirty_to = p->v.committed_txg + 1;
-	d->ring_stale = true;
-	d->state = DRIVE_STATE_ONLINE;
-	(void)snprintf(d->id, sizeof(d->id), "%s", kb_id(kb));
-	(void)snprintf(d->path, sizeof(d->path), "%s", kb_path(kb));
-	d->role = DRIVE_ROLE_DATA; /* from here on others see it */
 	raidz_group_set_column(set->rg, column, kb, RAIDZ_COL_STALE);
 	raidz_group_set_width(set->rg, column + 1);
+	/* who looks without a lock must not see a side too many that is blank */
 	__atomic_store_n(&set->cfg.width, column + 1, __ATOMIC_RELEASE);
+	d->role = DRIVE_ROLE_DATA; /* from here on others see it */
 	if (DELIBERATE_BUG("pool-attach-clean")) {
 		vdev_drive_clean(&p->v, d);
 	}
@@ -143,12 +152,26 @@ whole_sides_without(const struct vdevs *v, const struct vdev_drive *gone)
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		const struct vdev_drive *d = &v->drives[i];
 
-		count += d != gone && d->role == DRIVE_ROLE_DATA &&
+		count += d != gone && d->role == DRIVE_ROLE_DATA && !d->twin &&
 			 d->set_index == gone->set_index && d->state == DRIVE_STATE_ONLINE &&
 			 d->kb != NULL && !kb_is_gone(d->kb) && d->dirty_from == 0 &&
 			 kb_late_writes(d->kb) == 0;
 	}
 	return count;
+}
+
+/* Which moves neither of the two when columns change their numbers. */
+static bool
+set_has_twin(const struct vdevs *v, uint32_t set_index)
+{
+	bool has = false;
+
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		const struct vdev_drive *d = &v->drives[i];
+
+		has = has || (d->role == DRIVE_ROLE_DATA && d->twin && d->set_index == set_index);
+	}
+	return has;
 }
 
 static int
@@ -164,6 +187,12 @@ may_detach(struct pool *p, const struct vdev_drive *m, char *why, size_t why_len
 		return -EINVAL;
 	}
 	cfg = &p->v.sets[m->set_index].cfg;
+	if (set_has_twin(&p->v, m->set_index)) {
+		(void)snprintf(why, why_len,
+		    "a drive of set %u is being replaced: wait for it, or detach the new one first",
+		    m->set_index);
+		return -EBUSY;
+	}
 	if (cfg->kind != RAIDZ_KIND_MIRROR) {
 		(void)snprintf(why, why_len,
 		    "%s belongs to a set with parity, which needs all its drives; another can take "
@@ -187,31 +216,34 @@ may_detach(struct pool *p, const struct vdev_drive *m, char *why, size_t why_len
 	return 0;
 }
 
-/* The last side gets the number of the one that leaves. Under config_lock; doesn't park before the
- * group has its new shape. */
-static void
+/* The last side gets the number of the one that leaves, whose entry is dropped. Under config_lock;
+ * doesn't park before the group has its new shape. */
+static struct vdev_drive
 leave_columns(struct pool *p, struct vdev_drive *m)
 {
 	struct vdev_set *set = &p->v.sets[m->set_index];
 	uint32_t last = set->cfg.width - 1;
 	struct vdev_drive *d = vdev_column(&p->v, m->set_index, last);
+	struct vdev_drive gone = *m;
 	enum raidz_col_state state;
 
+	atomic_store(&p->verify_txg, true);
+	vdev_entry_drop(m); /* before the set is narrower: see join */
 	if (d != NULL && d != m) {
 		struct kb_drive *kb = raidz_group_column(set->rg, last, &state);
 
-		raidz_group_set_column(set->rg, m->column, kb, state);
+		raidz_group_set_column(set->rg, gone.column, kb, state);
 		d->returned_ns = rt_now_ns();
 		/* which sides the in-pool ring has is known by their numbers at its beginning */
 		d->ring_stale = d->ring_stale || (log_sides_without(p, NULL) != UINT32_MAX &&
 						     !log_is_side(p, d->kb));
-		d->column = m->column;
+		d->column = gone.column;
 	}
 	raidz_group_set_width(set->rg, last);
 	raidz_group_set_column(set->rg, last, NULL, RAIDZ_COL_MISSING);
 	__atomic_store_n(&set->cfg.width, last, __ATOMIC_RELEASE);
-	atomic_store(&p->verify_txg, true);
 	raidz_group_quiesce(set->rg);
+	return gone;
 }
 
 /* It must not look like a drive of the pool any more. The ring may write to it still: between the
@@ -239,8 +271,8 @@ labels_erase(struct pool *p, struct kb_drive *kb, uint64_t region_bytes)
 
 /* A drive that is no member any more may be used for something else once the ring doesn't write to
  * it. Under no lock; kb is one of the retired. */
-static void
-give_free(struct pool *p, struct kb_drive *kb)
+void
+drive_give_free(struct pool *p, struct kb_drive *kb)
 {
 	bool side;
 
@@ -257,33 +289,43 @@ give_free(struct pool *p, struct kb_drive *kb)
 	mutex_unlock(&p->config_lock);
 }
 
-/* Under config_lock. The descriptor of the drive, for give_free; NULL: nothing is left to do. */
+struct kb_drive *
+drive_dismiss(struct pool *p, const struct vdev_drive *gone, bool durable)
+{
+	struct kb_drive *kb = gone->kb;
+
+	if (kb == NULL) {
+		return NULL;
+	}
+	if (durable && gone->was_spare && !kb_is_gone(kb) && !log_is_side(p, kb)) {
+		kb_unclaim(kb);
+		spare_give(p, kb);
+		if (log_membership_write(p) != 0) {
+			atomic_store(&p->config_dirty, true);
+		}
+		return NULL;
+	}
+	if (durable && !kb_is_gone(kb)) {
+		labels_erase(p, kb, gone->region_bytes);
+	}
+	vdev_retire(&p->v, kb);
+	return kb;
+}
+
+/* Under config_lock. The descriptor of the drive, for drive_give_free; NULL: nothing is left to do.
+ */
 static struct kb_drive *
 leave(struct pool *p, struct vdev_drive *m)
 {
 	struct vdev_drive gone;
 	int err;
 
-	leave_columns(p, m);
-	gone = *m;
-	vdev_entry_drop(m);
+	gone = leave_columns(p, m);
 	err = log_membership_write(p);
 	if (err != 0) {
 		atomic_store(&p->config_dirty, true);
 	}
-	if (gone.kb != NULL && err == 0 && gone.was_spare && !kb_is_gone(gone.kb) &&
-	    !log_is_side(p, gone.kb)) {
-		kb_unclaim(gone.kb);
-		spare_give(p, gone.kb);
-		gone.kb = NULL;
-	}
-	if (gone.kb != NULL && err == 0 && !kb_is_gone(gone.kb)) {
-		labels_erase(p, gone.kb, gone.region_bytes);
-	}
-	if (gone.kb != NULL) {
-		vdev_retire(&p->v, gone.kb);
-	}
-	return gone.kb;
+	return drive_dismiss(p, &gone, err == 0);
 }
 
 static int
@@ -309,7 +351,7 @@ pool_drive_detach(struct pool *p, const struct guid *drive, char *out_why, size_
 {
 	struct vdev_drive *m;
 	struct kb_drive *freed = NULL;
-	int err;
+	int err = 0;
 
 	out_why[0] = 0;
 	if (p->readonly) {
@@ -320,6 +362,10 @@ pool_drive_detach(struct pool *p, const struct guid *drive, char *out_why, size_
 	if (m != NULL && m->role == DRIVE_ROLE_LOG) {
 		mutex_unlock(&p->config_lock);
 		return log_detach(p, drive, out_why, why_len);
+	}
+	if (m != NULL && m->role == DRIVE_ROLE_DATA && m->twin) {
+		freed = pair_cancel(p, m);
+		goto out;
 	}
 	err = may_detach(p, m, out_why, why_len);
 	if (err == 0 && log_sides_without(p, m) == 0) {
@@ -337,9 +383,10 @@ pool_drive_detach(struct pool *p, const struct guid *drive, char *out_why, size_
 		    "%s is no side of its mirror any more", m->path);
 		freed = leave(p, m);
 	}
+out:
 	mutex_unlock(&p->config_lock);
 	if (freed != NULL) {
-		give_free(p, freed);
+		drive_give_free(p, freed);
 	}
 	scan_poke(p);
 	return err;

@@ -69,7 +69,7 @@ drives_out(struct pool *p, uint32_t set_index, uint32_t columns, uint64_t began_
 		struct vdev_drive *d = &p->v.drives[i];
 
 		if (d->role != DRIVE_ROLE_DATA || d->set_index != set_index ||
-		    (columns >> d->column & 1) == 0 || d->state != DRIVE_STATE_ONLINE) {
+		    (columns & vdev_bit(d)) == 0 || d->state != DRIVE_STATE_ONLINE) {
 			continue;
 		}
 		/* what the write missed was the drive before its return; the stale one that came
@@ -97,6 +97,7 @@ blocks_keep_failed(struct pool *p, uint32_t set_index, struct raidz_block *block
 		uint32_t missed = *out_unwritten | blocks[i].report.unwritten;
 
 		if (blocks[i].status == 0) {
+			*out_unwritten = missed; /* a twin, if anybody */
 			continue;
 		}
 		if (blocks[i].status == -ERR_DEGRADED && vdev_can_spare(&p->v, set_index, missed)) {
@@ -108,14 +109,14 @@ blocks_keep_failed(struct pool *p, uint32_t set_index, struct raidz_block *block
 	return left;
 }
 
-/* The first try: only what reached every column is done. */
+/* The first try: only what reached every column, and twin, is done. */
 static uint32_t
 blocks_keep_degraded(struct raidz_block *blocks, uint32_t count)
 {
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (blocks[i].status != 0) {
+		if (blocks[i].status != 0 || blocks[i].report.unwritten != 0) {
 			blocks[left++] = blocks[i];
 		}
 	}
@@ -131,6 +132,9 @@ second_try_is_vain(const struct vdev_set *set, const struct raidz_block *blocks,
 
 	for (uint32_t i = 0; i < count; i++) {
 		missed |= blocks[i].report.unwritten;
+	}
+	if (missed >> RAIDZ_TWIN != 0) {
+		return false;
 	}
 	for (uint32_t c = 0; c < set->cfg.width; c++) {
 		(void)raidz_group_column(set->rg, c, &state);

@@ -50,6 +50,7 @@ drive_encode(const struct vdev_drive *d, struct config_drive *out)
 	    .flags = le32_of((d->ring_stale ? CONFIG_DRIVE_RING_STALE : 0) |
 			     (d->in_pass ? CONFIG_DRIVE_IN_PASS : 0) |
 			     (d->was_spare ? CONFIG_DRIVE_WAS_SPARE : 0) |
+			     (d->twin ? CONFIG_DRIVE_TWIN : 0) |
 			     (d->until_import ? CONFIG_DRIVE_UNTIL_IMPORT : 0)),
 	};
 	memcpy(out->id, d->id, MIN(strlen(d->id), sizeof(out->id) - 1));
@@ -64,6 +65,17 @@ count_roles(const struct vdevs *v, enum drive_role first, enum drive_role last)
 
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		count += v->drives[i].role >= first && v->drives[i].role <= last;
+	}
+	return count;
+}
+
+static uint32_t
+count_twins(const struct vdevs *v)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		count += v->drives[i].role == DRIVE_ROLE_DATA && v->drives[i].twin;
 	}
 	return count;
 }
@@ -91,7 +103,8 @@ config_encode(
 	    .log_bytes = le64_of(v->log_bytes),
 	    .feat_compat = le64_of(v->feat_compat),
 	    .feat_rocompat = le64_of(v->feat_rocompat),
-	    .feat_incompat = le64_of(v->feat_incompat),
+	    .feat_incompat = le64_of((v->feat_incompat & ~(uint64_t)FEATURE_IN_TWINS) |
+				     (count_twins(v) > 0 ? FEATURE_IN_TWINS : 0)),
 	};
 	uint8_t *to = out;
 
@@ -234,6 +247,7 @@ drive_decode(const struct config_drive *raw, const struct vdevs *v, struct vdev_
 	d->dirty_to = le64_get(raw->dirty_to);
 	d->ring_stale = (le32_get(raw->flags) & CONFIG_DRIVE_RING_STALE) != 0;
 	d->in_pass = (le32_get(raw->flags) & CONFIG_DRIVE_IN_PASS) != 0;
+	d->twin = (le32_get(raw->flags) & CONFIG_DRIVE_TWIN) != 0;
 	d->was_spare = (le32_get(raw->flags) & CONFIG_DRIVE_WAS_SPARE) != 0;
 	d->until_import = (le32_get(raw->flags) & CONFIG_DRIVE_UNTIL_IMPORT) != 0;
 	if (text_decode(raw->id, sizeof(raw->id), d->id, sizeof(d->id)) != 0 ||
@@ -252,14 +266,19 @@ check_relations(const struct vdevs *v, uint32_t log_sides)
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		const struct vdev_drive *a = &v->drives[i];
 
-		data += a->role == DRIVE_ROLE_DATA;
+		data += a->role == DRIVE_ROLE_DATA && !a->twin;
+		if (a->twin &&
+		    (a->role != DRIVE_ROLE_DATA || (v->feat_incompat & FEATURE_IN_TWINS) == 0)) {
+			return -ERR_CORRUPT;
+		}
 		sides += a->role == DRIVE_ROLE_LOG;
 		for (uint32_t k = 0; k < i; k++) {
 			const struct vdev_drive *b = &v->drives[k];
 
 			if (guid_equal(&a->guid, &b->guid) ||
 			    (a->role == b->role && a->role != DRIVE_ROLE_SPARE &&
-				a->set_index == b->set_index && a->column == b->column)) {
+				a->set_index == b->set_index && a->column == b->column &&
+				a->twin == b->twin)) {
 				return -ERR_CORRUPT;
 			}
 		}

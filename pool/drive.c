@@ -18,6 +18,7 @@
 #include "pool/health.h"
 #include "pool/label.h"
 #include "pool/logdev.h"
+#include "pool/pair.h"
 #include "pool/pool_int.h"
 #include "pool/pool_log.h"
 #include "pool/scan.h"
@@ -40,8 +41,12 @@ drive_let_go(struct pool *p, struct vdev_drive *m)
 
 	m->kb = NULL;
 	if (m->role == DRIVE_ROLE_DATA) {
-		raidz_group_set_column(
-		    p->v.sets[m->set_index].rg, m->column, NULL, RAIDZ_COL_MISSING);
+		if (m->twin) {
+			raidz_group_set_twin(p->v.sets[m->set_index].rg, m->column, NULL);
+		} else {
+			raidz_group_set_column(
+			    p->v.sets[m->set_index].rg, m->column, NULL, RAIDZ_COL_MISSING);
+		}
 		raidz_group_quiesce(p->v.sets[m->set_index].rg);
 	}
 	/* the in-pool ring may have it as a side until its epoch ends: closed with the pool */
@@ -162,6 +167,15 @@ may_replace(struct pool *p, const struct vdev_drive *m, struct kb_drive *new_dri
 	if (p->suspended) {
 		return -ERR_SUSPENDED;
 	}
+	if (m->twin || vdev_twin(&p->v, m->set_index, m->column) != NULL) {
+		(void)snprintf(why, why_len, "%s; detach that first",
+		    m->twin ? "it is on the way to replace another one"
+			    : "another drive is on the way to replace it");
+		return -EBUSY;
+	}
+	if (pair_may_begin(m)) {
+		return 0; /* nothing has to do without it */
+	}
 	if (log_sides_without(p, m) == 0) {
 		(void)snprintf(why, why_len,
 		    "%s has the last copy of this session's intent log: export and import the pool "
@@ -236,6 +250,19 @@ replace_locked(struct pool *p, struct vdev_drive *m, struct kb_drive *d, const s
 	return err;
 }
 
+static int
+replace_or_pair(struct pool *p, struct vdev_drive *m, struct kb_drive *d, const struct guid *guid)
+{
+	if (pair_may_begin(m) && !DELIBERATE_BUG("pool-replace-at-once")) {
+		return pair_begin(p, m, d, guid);
+	}
+	if (replace_locked(p, m, d, guid, kb_pool_bytes(kb_size(d))) != 0) {
+		/* it is the pool's all the same: the configuration goes out with the next commit */
+		atomic_store(&p->config_dirty, true);
+	}
+	return 0;
+}
+
 int
 pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_drive,
     char *out_why, size_t why_len)
@@ -269,15 +296,9 @@ pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_
 	if (err == 0) {
 		log_notice("drive.replace pool=%s old=%s new=%s set=%u column=%u", p->name, m->path,
 		    kb_path(new_drive), m->set_index, m->column);
-		events_add(p->v.events, POOL_EVENT_INFO, "drive.replaced",
-		    "%s takes the place of %s", kb_path(new_drive), m->path);
-		err = replace_locked(p, m, new_drive, &guid, region_bytes);
-		if (err != 0) {
-			/* it is the pool's all the same: the configuration goes out with the next
-			 * commit */
-			atomic_store(&p->config_dirty, true);
-			err = 0;
-		}
+		events_add(p->v.events, POOL_EVENT_INFO, "drive.replace",
+		    "%s takes the place of %s and is being filled", kb_path(new_drive), m->path);
+		err = replace_or_pair(p, m, new_drive, &guid);
 	}
 	mutex_unlock(&p->config_lock);
 	scan_poke(p);

@@ -28,7 +28,7 @@ may_offline(struct pool *p, const struct vdev_drive *m)
 	if (p->suspended) {
 		return -ERR_SUSPENDED;
 	}
-	return m->state == DRIVE_STATE_ONLINE &&
+	return m->state == DRIVE_STATE_ONLINE && !m->twin &&
 		       vdev_lacking(&p->v, m->set_index) - (m->dirty_from != 0) >=
 			   raidz_tolerates(&p->v.sets[m->set_index].cfg)
 		   ? -EBUSY
@@ -206,7 +206,7 @@ note_vanished(struct pool *p, struct vdev_drive *d)
 		d->state = DRIVE_STATE_REMOVED;
 		return false;
 	}
-	if (d->role == DRIVE_ROLE_DATA && d->state == DRIVE_STATE_ONLINE &&
+	if (d->role == DRIVE_ROLE_DATA && !d->twin && d->state == DRIVE_STATE_ONLINE &&
 	    !vdev_can_spare(&p->v, d->set_index, 1u << d->column)) {
 		return false;
 	}

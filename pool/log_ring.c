@@ -128,7 +128,8 @@ side_lost(void *arg, unsigned side)
 	mutex_lock(&p->config_lock);
 	log_warn("log_side_out pool=%s side=%u", p->name, side);
 	if (d->kb == sides->cfg.sides[side].drive && d->state == DRIVE_STATE_ONLINE &&
-	    (d->role != DRIVE_ROLE_DATA || vdev_can_spare(&p->v, d->set_index, 1u << d->column))) {
+	    (d->role != DRIVE_ROLE_DATA || d->twin ||
+		vdev_can_spare(&p->v, d->set_index, 1u << d->column))) {
 		vdev_drive_out(&p->v, d, DRIVE_STATE_FAULTED, p->v.committed_txg + 1);
 	}
 	d->ring_stale = d->role == DRIVE_ROLE_DATA;

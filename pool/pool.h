@@ -161,6 +161,7 @@ struct pool_drive_status {
 	bool stale;
 	bool resilvering;   /* the resilver that runs fills it */
 	bool claimed;       /* a spare that another pool has taken, when last looked at */
+	bool twin;          /* on the way to take the place of its column's drive, which is in use until then */
 	bool until_import;  /* offline until the next import only */
 	uint64_t out_since; /* seconds since 1970; 0: it isn't out */
 	uint64_t read_errors, write_errors, cksum_errors, repaired;
@@ -235,16 +236,18 @@ int pool_spare_add(struct pool *p, struct kb_drive *d, char *out_why, size_t why
 int pool_spare_remove(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_PARK;
 
 /*
- * pool_drive_replace - new_drive takes the place of a member (there, gone or out): labels are written, its column is stale until the resilver, which
- * begins at once, has filled it. Durable on return; the pool owns new_drive when this is 0, and has closed the old one.
- * -ENOENT; -EINVAL with why: too small, not a data drive; -EBUSY the set can't do without the old one; -ERR_SUSPENDED. May park.
+ * pool_drive_replace - new_drive takes the place of a member, and is filled by a resilver, which begins at once. One that can still be read stays
+ * in use until the new one has everything (pair.c), so redundancy is never less; then its labels are erased, and the pool closes it. One that is
+ * gone or out is no member any more on return. Durable on return; the pool owns new_drive when this is 0.
+ * -ENOENT; -EINVAL with why: too small (exact sizes), a spare; -EBUSY with why: the set can't do without the old one, or is replacing it already;
+ * -ENOSPC too many drives; -ERR_SUSPENDED. May park.
  */
 int pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_drive, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;
 
 /*
  * attach: kb becomes one more side of the mirror (or single drive) that `drive` is of, blank at first: a resilver fills it, and until then
  * nothing relies on it. The pool owns kb when this is 0. detach: a side less, when another one that is there has everything; its labels are
- * erased. Log drives too (-EINVAL: the last one). -ENOENT; -EINVAL with why: parity, too small (exact sizes), the last drive; -ENOSPC with why: too
+ * erased. detach of the new drive of a replacement: the old one stays. Log drives too (-EINVAL: the last one). -ENOENT; -EINVAL with why: parity, too small (exact sizes), the last drive; -ENOSPC with why: too
  * many; -EBUSY with why; -ERR_SUSPENDED; -EROFS. Durable on return. May park.
  */
 int pool_drive_attach(struct pool *p, const struct guid *drive, struct kb_drive *kb, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;

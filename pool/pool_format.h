@@ -87,6 +87,7 @@ struct config_header {
 };
 STATIC_ASSERT(sizeof(struct config_header) == 0x200);
 
+#define FEATURE_IN_TWINS 1u /* columns with two drives: set while there are any, that is while a drive is being replaced that can still be read */
 #define FEATURE_RO_SNAPSHOTS 1u /* snapshots, clones, deadlists, entries of the unlinked set with min_txg or flags */
 #define FEATURE_RO_LIMITS 2u /* quota, refquota, reservation, refreservation of a dataset */
 #define FEATURE_RO_ACCOUNTS 4u /* accounts of an objset: what each user and group has */
@@ -123,6 +124,7 @@ struct config_drive {
 #define CONFIG_DRIVE_IN_PASS 2u      /* the resilver that scan_phys tells of fills it */
 #define CONFIG_DRIVE_WAS_SPARE 8u    /* a spare took the place of a failed drive: replaced, it is a spare again */
 #define CONFIG_DRIVE_UNTIL_IMPORT 4u /* OFFLINE until the next import only */
+#define CONFIG_DRIVE_TWIN 16u        /* second drive of its column: takes the place of the first when it has everything; FEATURE_IN_TWINS */
 STATIC_ASSERT(sizeof(struct config_drive) == 0x200);
 STATIC_ASSERT(offsetof(struct config_drive, id) == 0x80);
 

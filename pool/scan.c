@@ -22,6 +22,7 @@
  */
 #include "pool/event.h"
 #include "pool/label.h"
+#include "pool/pair.h"
 #include "pool/pool_log.h"
 #include "pool/scan_int.h"
 #include "pool/space_int.h"
@@ -63,7 +64,7 @@ columns_filled(const struct vdevs *v, uint32_t set)
 		const struct vdev_drive *d = &v->drives[i];
 
 		if (d->in_pass && is_stale(d) && d->set_index == set) {
-			mask |= 1u << d->column;
+			mask |= vdev_bit(d);
 		}
 	}
 	return mask;
@@ -505,6 +506,18 @@ run(struct scan *sc)
 	pace_end(sc);
 }
 
+/* Not before replay is over: the ring that is replayed may be on a drive that a pair would give up. */
+static bool
+may_change(struct scan *sc)
+{
+	bool may;
+
+	mutex_lock(&sc->mu);
+	may = sc->open && !sc->stop;
+	mutex_unlock(&sc->mu);
+	return may;
+}
+
 void
 scan_main(void *arg)
 {
@@ -512,7 +525,7 @@ scan_main(void *arg)
 	bool stop = false;
 
 	while (!stop) {
-		bool runnable;
+		bool runnable, again;
 
 		mutex_lock(&sc->p->config_lock);
 		runnable = choose(sc);
@@ -520,12 +533,13 @@ scan_main(void *arg)
 		if (runnable) {
 			run(sc);
 		}
+		again = may_change(sc) && pairs_finish(sc->p);
 		mutex_lock(&sc->mu);
 		/* scan_poke and scan_stop end this wait; a resilver that couldn't reach all tries
 		 * again */
 		while (!sc->stop && !sc->poked) {
-			if (sc->at.kind != SCAN_RESILVER || sc->at.state != SCAN_DONE ||
-			    sc->at.unreached == 0) {
+			if (!again && (sc->at.kind != SCAN_RESILVER || sc->at.state != SCAN_DONE ||
+					  sc->at.unreached == 0)) {
 				cond_wait(&sc->wake, &sc->mu);
 			} else if (cond_wait_until(
 				       &sc->wake, &sc->mu, rt_now_ns() + TRY_AGAIN_NS) != 0) {

@@ -402,7 +402,7 @@ drives_are_gone(const struct vdevs *v)
 		for (uint32_t k = 0; k < v->drive_count; k++) {
 			const struct vdev_drive *d = &v->drives[k];
 
-			gone += d->role == DRIVE_ROLE_DATA && d->set_index == i &&
+			gone += d->role == DRIVE_ROLE_DATA && !d->twin && d->set_index == i &&
 				(d->kb == NULL || d->state != DRIVE_STATE_ONLINE ||
 				    kb_is_gone(d->kb) || (blank >> d->column & 1) != 0);
 		}

@@ -39,11 +39,14 @@ degraded_due(const struct pool *p, const struct vdev_drive *d)
 static bool
 is_due(const struct pool *p, const struct vdev_drive *d)
 {
+	if (d->role != DRIVE_ROLE_DATA || d->twin ||
+	    vdev_twin(&p->v, d->set_index, d->column) != NULL) {
+		return false; /* its place will be taken */
+	}
 	if (degraded_due(p, d)) {
 		return true;
 	}
-	return d->role == DRIVE_ROLE_DATA && d->out_ns != 0 &&
-	       rt_now_ns() - d->out_ns >= SPARE_DELAY_NS &&
+	return d->out_ns != 0 && rt_now_ns() - d->out_ns >= SPARE_DELAY_NS &&
 	       (d->state == DRIVE_STATE_FAULTED || d->state == DRIVE_STATE_REMOVED);
 }
 

@@ -24,6 +24,7 @@ status_drive(const struct vdev_drive *d, bool locked, struct pool_drive_status *
 	out->stale = d->dirty_from != 0;
 	out->resilvering = d->in_pass;
 	out->claimed = d->claimed;
+	out->twin = d->twin;
 	out->until_import = d->until_import;
 	out->out_since = d->out_wall_s;
 	out->read_errors = d->read_errors;
@@ -58,6 +59,7 @@ status_set(const struct vdev_set *s, struct config_set *out)
 struct census {
 	uint32_t out, stale, degraded;
 	const char *first, *ill; /* of those out or stale; of the degraded */
+	const char *twin;        /* that is out */
 };
 
 static void
@@ -72,6 +74,10 @@ status_census(const struct pool *p, struct census *c)
 			continue;
 		}
 		bad = d->kb == NULL || d->state != DRIVE_STATE_ONLINE;
+		if (d->role == DRIVE_ROLE_DATA && d->twin) {
+			c->twin = bad ? d->path : c->twin; /* nothing depends on it */
+			continue;
+		}
 		c->out += bad;
 		c->stale += !bad && d->dirty_from != 0;
 		if (!bad && d->degraded != DRIVE_WELL) {
@@ -134,6 +140,9 @@ status_health(struct pool *p, struct pool_status *out)
 		    "safe; "
 		    "replace it, a spare does so by itself",
 		    c.degraded, c.ill);
+	} else if (c.twin != NULL) {
+		(void)snprintf(out->why, sizeof(out->why),
+		    "%.120s, which is to replace another drive, is out; that one goes on", c.twin);
 	} else if (p->data_errors > 0) {
 		(void)snprintf(out->why, sizeof(out->why),
 		    "%llu block(s) could not be read with a right checksum; restore the files "

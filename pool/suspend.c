@@ -153,7 +153,7 @@ held_put_back(struct unflushed *u, struct held *h, uint64_t bytes)
 }
 
 static int
-held_rewrite(struct pool *p, const struct held *h)
+held_rewrite(struct pool *p, const struct held *h, bool *out_membership_changed)
 {
 	for (; h != NULL; h = h->next) {
 		struct raidz_block b = {
@@ -163,9 +163,12 @@ held_rewrite(struct pool *p, const struct held *h)
 		    .off_bytes = h->e.off_bytes,
 		};
 
-		if (raidz_write(p->v.sets[bp_addr_set(&h->e.addr)].rg, &b, 1, ARENA_SYNC) != 0) {
+		uint32_t set = bp_addr_set(&h->e.addr);
+
+		if (raidz_write(p->v.sets[set].rg, &b, 1, ARENA_SYNC) != 0) {
 			return -EIO;
 		}
+		*out_membership_changed |= vdev_twins_out(&p->v, set, b.report.unwritten);
 	}
 	return 0;
 }
@@ -179,7 +182,7 @@ unflushed_flush(struct pool *p, bool *out_membership_changed)
 	int err = 0;
 
 	if (atomic_exchange(&p->drive_returned, false) && !DELIBERATE_BUG("pool-return-trusted")) {
-		err = held_rewrite(p, h);
+		err = held_rewrite(p, h, out_membership_changed);
 		if (err != 0) {
 			atomic_store(&p->drive_returned, true);
 		}

@@ -233,7 +233,7 @@ copies_can_be_spared(const struct vdevs *v, const struct copy *copies, uint32_t 
 
 		for (uint32_t i = 0; i < count; i++) {
 			if (copies[i].failed && copies[i].d->set_index == s) {
-				failed |= 1u << copies[i].d->column;
+				failed |= vdev_bit(copies[i].d);
 			}
 		}
 		if (!vdev_can_spare(v, s, failed)) {

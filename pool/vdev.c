@@ -69,6 +69,11 @@ column_follow(struct vdevs *v, const struct vdev_drive *d)
 {
 	enum raidz_col_state state = column_state(d);
 
+	if (d->role == DRIVE_ROLE_DATA && d->twin && v->sets[d->set_index].rg != NULL) {
+		raidz_group_set_twin(
+		    v->sets[d->set_index].rg, d->column, state == RAIDZ_COL_MISSING ? NULL : d->kb);
+		return;
+	}
 	if (d->role == DRIVE_ROLE_DATA && v->sets[d->set_index].rg != NULL) {
 		raidz_group_set_column(v->sets[d->set_index].rg, d->column,
 		    state == RAIDZ_COL_MISSING ? NULL : d->kb, state);
@@ -132,7 +137,7 @@ count_columns(const struct vdevs *v, uint32_t set_index, enum raidz_col_state st
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		const struct vdev_drive *d = &v->drives[i];
 
-		count += d->role == DRIVE_ROLE_DATA && d->set_index == set_index &&
+		count += d->role == DRIVE_ROLE_DATA && !d->twin && d->set_index == set_index &&
 			 column_state(d) == state;
 	}
 	return count;
@@ -160,7 +165,7 @@ vdev_can_spare(const struct vdevs *v, uint32_t set_index, uint32_t columns)
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		const struct vdev_drive *d = &v->drives[i];
 
-		if (d->role == DRIVE_ROLE_DATA && d->set_index == set_index &&
+		if (d->role == DRIVE_ROLE_DATA && !d->twin && d->set_index == set_index &&
 		    column_state(d) == RAIDZ_COL_MISSING) {
 			lost |= 1u << d->column;
 		}
@@ -176,7 +181,8 @@ vdev_blank(const struct vdevs *v, uint32_t set_index)
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		const struct vdev_drive *d = &v->drives[i];
 
-		if (d->role == DRIVE_ROLE_DATA && d->set_index == set_index && d->dirty_from == 1) {
+		if (d->role == DRIVE_ROLE_DATA && !d->twin && d->set_index == set_index &&
+		    d->dirty_from == 1) {
 			mask |= 1u << d->column;
 		}
 	}
@@ -295,18 +301,65 @@ vdev_entry_drop(struct vdev_drive *d)
 	*d = (struct vdev_drive){0};
 }
 
-struct vdev_drive *
-vdev_column(const struct vdevs *v, uint32_t set_index, uint32_t column)
+static struct vdev_drive *
+drive_at(const struct vdevs *v, uint32_t set_index, uint32_t column, bool twin)
 {
 	for (uint32_t i = 0; i < v->drive_count; i++) {
 		struct vdev_drive *d = &v->drives[i];
 
 		if (d->role == DRIVE_ROLE_DATA && d->set_index == set_index &&
-		    d->column == column) {
+		    d->column == column && d->twin == twin) {
 			return d;
 		}
 	}
 	return NULL;
+}
+
+struct vdev_drive *
+vdev_column(const struct vdevs *v, uint32_t set_index, uint32_t column)
+{
+	return drive_at(v, set_index, column, false);
+}
+
+struct vdev_drive *
+vdev_twin(const struct vdevs *v, uint32_t set_index, uint32_t column)
+{
+	return drive_at(v, set_index, column, true);
+}
+
+uint32_t
+vdev_bit(const struct vdev_drive *d)
+{
+	return d->twin ? 1u << RAIDZ_TWIN << d->column : 1u << d->column;
+}
+
+bool
+vdev_twins_out(struct vdevs *v, uint32_t set_index, uint32_t mask)
+{
+	bool out = false;
+
+	for (uint32_t i = 0; i < v->drive_count && mask >> RAIDZ_TWIN != 0; i++) {
+		struct vdev_drive *d = &v->drives[i];
+
+		if (d->role == DRIVE_ROLE_DATA && d->twin && d->set_index == set_index &&
+		    (mask & vdev_bit(d)) != 0 && d->state == DRIVE_STATE_ONLINE) {
+			vdev_drive_out(v, d, DRIVE_STATE_FAULTED, v->committed_txg + 1);
+			out = true;
+		}
+	}
+	return out;
+}
+
+static void
+count_report(struct vdev_drive *d, const struct raidz_report *r)
+{
+	uint32_t bit = vdev_bit(d);
+
+	d->read_errors += (r->io_error & bit) != 0;
+	d->write_errors += (r->unwritten & bit) != 0 && column_state(d) != RAIDZ_COL_MISSING;
+	d->cksum_errors += (r->cksum_bad & bit) != 0;
+	/* what a resilver fills in was never wrong */
+	d->repaired += (r->rewritten & bit) != 0 && column_state(d) != RAIDZ_COL_STALE && !d->twin;
 }
 
 void
@@ -318,14 +371,15 @@ vdev_count_report(struct vdevs *v, uint32_t set_index, const struct raidz_report
 	for (uint32_t c = 0; c < v->sets[set_index].cfg.width; c++) {
 		struct vdev_drive *d = vdev_column(v, set_index, c);
 
-		if (d == NULL) {
-			continue;
+		if (d != NULL) {
+			count_report(d, r);
 		}
-		d->read_errors += (r->io_error >> c) & 1;
-		d->write_errors += (r->unwritten >> c) & 1 && column_state(d) != RAIDZ_COL_MISSING;
-		d->cksum_errors += (r->cksum_bad >> c) & 1;
-		/* what a resilver fills in was never wrong */
-		d->repaired += (r->rewritten >> c) & 1 && column_state(d) != RAIDZ_COL_STALE;
+		d = ((r->io_error | r->unwritten) >> RAIDZ_TWIN >> c & 1) != 0
+			? vdev_twin(v, set_index, c)
+			: NULL;
+		if (d != NULL) {
+			count_report(d, r);
+		}
 	}
 }
 
@@ -345,6 +399,21 @@ vdev_count_write(struct vdevs *v, uint32_t set_index, const struct raidz_report 
  * ILOG_SIDES_MAX). When some of them are lost later, the lowest ones of the rest still include
  * those that are left: replay finds what was written.
  */
+static bool
+side_add(const struct vdev_drive *d, struct ilog_config *out)
+{
+	if (d == NULL || column_state(d) != RAIDZ_COL_ONLINE || d->ring_stale ||
+	    out->side_count == ILOG_SIDES_MAX) {
+		return false;
+	}
+	out->sides[out->side_count++] = (struct ilog_side){
+	    .drive = d->kb,
+	    .off_bytes = KB_POOL_START + LABEL_FRONT_BYTES,
+	};
+	return true;
+}
+
+/* A twin that has everything is one more. */
 static void
 ring_sides(const struct vdevs *v, struct ilog_config *out)
 {
@@ -352,14 +421,8 @@ ring_sides(const struct vdevs *v, struct ilog_config *out)
 	uint32_t want = MIN(raidz_tolerates(cfg) + 1, (uint32_t)ILOG_SIDES_MAX);
 
 	for (uint32_t c = 0; c < cfg->width && out->side_count < want; c++) {
-		const struct vdev_drive *d = vdev_column(v, 0, c);
-
-		if (d != NULL && column_state(d) == RAIDZ_COL_ONLINE && !d->ring_stale) {
-			out->sides[out->side_count++] = (struct ilog_side){
-			    .drive = d->kb,
-			    .off_bytes = KB_POOL_START + LABEL_FRONT_BYTES,
-			};
-		}
+		want += side_add(vdev_twin(v, 0, c), out);
+		(void)side_add(vdev_column(v, 0, c), out);
 	}
 }
 

@@ -13,7 +13,7 @@
 #include "intentlog/ilog.h"
 
 /* Feature bits this firmware knows. */
-#define FEATURES_INCOMPAT ((uint64_t)0)
+#define FEATURES_INCOMPAT ((uint64_t)FEATURE_IN_TWINS)
 #define FEATURES_ROCOMPAT ((uint64_t)FEATURE_RO_SNAPSHOTS | FEATURE_RO_LIMITS | FEATURE_RO_ACCOUNTS)
 
 struct vdev_drive {
@@ -31,6 +31,7 @@ struct vdev_drive {
 	bool in_pass;             /* see CONFIG_DRIVE_IN_PASS; scan.c sets it */
 	bool until_import;        /* see CONFIG_DRIVE_UNTIL_IMPORT */
 	bool was_spare;           /* see CONFIG_DRIVE_WAS_SPARE */
+	bool twin;                /* see CONFIG_DRIVE_TWIN; pair.c */
 	bool claimed;             /* spare: another pool has it, when last looked at */
 	char id[128], path[256];
 	atomic_ullong read_errors, write_errors, cksum_errors, repaired;
@@ -128,13 +129,19 @@ uint64_t vdev_pass_sum(const struct vdevs *v);
 struct vdev_drive *vdev_entry_new(struct vdevs *v);
 /* The entry is nobody's from now on. Its drive is the caller's. */
 void vdev_entry_drop(struct vdev_drive *d);
-/* The drive of a column of a set; NULL: no such column. */
+/* The second drive of a column, which is to take the first one's place; NULL. */
+struct vdev_drive *vdev_twin(const struct vdevs *v, uint32_t set_index, uint32_t column);
+/* Its bit in the masks of a raidz report. */
+uint32_t vdev_bit(const struct vdev_drive *d);
+/* The drive of a column of a set, never a twin; NULL: no such column. */
 struct vdev_drive *vdev_column(const struct vdevs *v, uint32_t set_index, uint32_t column);
 /* Columns of a set, as a mask, whose drives are new and have not been filled yet: nobody may rely on them. */
 uint32_t vdev_blank(const struct vdevs *v, uint32_t set_index);
 /* Could the set do without these columns (a mask) as well? Who can't be spared isn't declared out: the pool is suspended instead. Blank columns
  * are no help. */
 bool vdev_can_spare(const struct vdevs *v, uint32_t set_index, uint32_t columns);
+/* Twins whose bits are in a mask are out, since they missed something. True: there was one. Under config_lock. */
+bool vdev_twins_out(struct vdevs *v, uint32_t set_index, uint32_t mask);
 /* Columns of a set that are neither read nor written. */
 uint32_t vdev_missing(const struct vdevs *v, uint32_t set_index);
 /* The same and the stale ones: columns that can't give all data. */

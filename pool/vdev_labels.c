@@ -134,7 +134,7 @@ items_can_be_spared(const struct vdevs *v, const struct pass_item *items, uint32
 			const struct vdev_drive *d = items[i].d;
 
 			if (items[i].failed && d->role == DRIVE_ROLE_DATA && d->set_index == s) {
-				failed |= 1u << d->column;
+				failed |= vdev_bit(d);
 			}
 		}
 		if (!vdev_can_spare(v, s, failed)) {
@@ -291,6 +291,7 @@ vdev_flush_all(struct vdevs *v, bool *out_membership_changed)
 				*out_membership_changed = true;
 			}
 		}
+		*out_membership_changed |= vdev_twins_out(v, i, jobs[i].failed);
 	}
 	mem_free(jobs);
 	return vdev_enough(v);

@@ -59,12 +59,13 @@ atlas_allows(const struct pool_status *st, const struct pool_drive_status *d)
 {
 	uint32_t unwell = 0, sides = 0, may;
 	if (is_unwell(d)) {
-		return false;
+		return d->twin; /* nobody depends on it */
 	}
 	for (uint32_t i = 0; i < st->drive_count; i++) {
 		const struct pool_drive_status *o = &st->drives[i];
 		if (o->role == d->role &&
-		    (o->role != DRIVE_ROLE_DATA || o->set_index == d->set_index)) {
+		    (o->role != DRIVE_ROLE_DATA ||
+			(o->set_index == d->set_index && !o->twin))) {
 			unwell += is_unwell(o);
 			sides++;
 		}
@@ -207,8 +208,10 @@ do_replace(struct sim *s, const struct pool_status *st)
 	enum drive_role role = m_chance(&s->rng, 70) ? DRIVE_ROLE_DATA : DRIVE_ROLE_LOG;
 	const struct pool_drive_status *d = pick_member(s, st, role, &medium);
 	char why[200];
-	/* one that is away is replaced as it is: that makes nothing worse */
-	if (d == NULL || blank < 0 || (!is_unwell(d) && !atlas_allows(st, d))) {
+	/* a data drive that is well is in use until the new one is filled, one that is away is
+	 * replaced as it is: that makes nothing worse */
+	if (d == NULL || blank < 0 ||
+	    (!is_unwell(d) && d->role == DRIVE_ROLE_LOG && !atlas_allows(st, d))) {
 		return;
 	}
 	struct kb_drive *new_drive = open_medium(s, blank);
@@ -265,7 +268,7 @@ do_attach(struct sim *s, const struct pool_status *st)
 	int medium, blank = pick_blank(s, st);
 	const struct pool_drive_status *d = pick_member(s, st, DRIVE_ROLE_DATA, &medium);
 	char why[200];
-	if (d == NULL || s->machine.kind != RAIDZ_KIND_MIRROR) {
+	if (d == NULL || (s->machine.kind != RAIDZ_KIND_MIRROR && !d->twin)) {
 		return;
 	}
 	if (m_chance(&s->rng, 50)) {
@@ -370,7 +373,7 @@ is_whole(struct sim *s)
 		if (d->role == DRIVE_ROLE_SPARE) {
 			continue;
 		}
-		whole = whole && !is_unwell(d);
+		whole = whole && !is_unwell(d) && !d->twin;
 		if (d->role == DRIVE_ROLE_DATA && d->present && d->state != DRIVE_STATE_ONLINE) {
 			judge(s, "online", medium_of(s, d->path),
 			    pool_drive_online(s->pool, &d->guid));

@@ -4,7 +4,7 @@
  * moment of it everything is there.
  */
 #include "pool/space_int.h"
-#include "tests/unit/pool_files.h"
+#include "tests/unit/pool_members.h"
 
 static const struct shape single = {1, 1, 0, 0, RAIDZ_KIND_MIRROR};
 static const struct shape triple = {3, 1, 0, 0, RAIDZ_KIND_MIRROR};
@@ -27,92 +27,6 @@ detach(struct pool *p, uint32_t column, char *why)
 	struct guid drive = vdev_column(&p->v, 0, column)->guid;
 
 	return pool_drive_detach(p, &drive, why, 200);
-}
-
-static void
-fill_pool(struct pool *p, uint32_t count, uint64_t seed)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		int err = write_file(p, 300000, seed + i);
-
-		UNIT_CHECK(err == 0);
-	}
-}
-
-static void
-sync_pool(struct pool *p)
-{
-	int err = pool_sync(p);
-
-	UNIT_CHECK(err == 0);
-}
-
-static bool
-has_label(uint32_t medium)
-{
-	struct pool_label_info info;
-
-	return pool_label_probe(rig.drives[medium], &info) == 0;
-}
-
-/* As a hot-plug event would. */
-static void
-give_back(struct pool *p, uint32_t medium)
-{
-	struct kb_drive *d;
-	int err;
-
-	kb_sim_return(rig.media[medium]);
-	err = kb_sim_open(rig.media[medium], &d);
-	ASSERT(err == 0);
-	err = pool_drive_return(p, d);
-	UNIT_CHECK(err == 0);
-}
-
-static void
-close_pool(struct pool *p)
-{
-	int err;
-
-	rig_close(&rig); /* what the pool has is NULL here */
-	err = pool_export(p);
-	UNIT_CHECK(err == 0);
-	rig_open(&rig);
-}
-
-static struct pool *
-make(const struct shape *sh)
-{
-	struct pool *p = make_pool(sh, "tank");
-
-	for (uint32_t i = 0; i < sh->width; i++) {
-		rig.drives[i] = NULL;
-	}
-	return p;
-}
-
-static struct pool *
-take_up(void)
-{
-	struct pool_import_result result;
-	struct pool_import_spec spec = {0};
-	struct pool *p = NULL;
-	int err = take(&spec, NULL, &p, &result);
-
-	UNIT_CHECK(err == 0);
-	if (err != 0) {
-		printf("\n    import: %s (%s)\n", err_str(err), result.why);
-		abort();
-	}
-	for (uint32_t i = 0; i < rig.count; i++) {
-		for (uint32_t k = 0; k < p->v.drive_count; k++) {
-			if (p->v.drives[k].kb == rig.drives[i]) {
-				rig.drives[i] = NULL;
-				break;
-			}
-		}
-	}
-	return p;
 }
 
 /* ---- a single drive becomes a mirror, and another single drive ---- */

@@ -302,6 +302,9 @@ count_stale(const struct pool *p)
 	for (uint32_t i = 0; i < p->v.set_count; i++) {
 		stale += vdev_lacking(&p->v, i) - vdev_missing(&p->v, i);
 	}
+	for (uint32_t i = 0; i < p->v.drive_count; i++) {
+		stale += p->v.drives[i].role == DRIVE_ROLE_DATA && p->v.drives[i].twin;
+	}
 	return stale;
 }
 
