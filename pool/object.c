@@ -50,12 +50,19 @@ shard_of(struct pool_ds *ds, uint64_t hash)
 	return &ds->p->objects->shards[(hash >> 40) % SHARDS];
 }
 
+static bool
+obj_is_of(const struct pool_obj *o, const struct pool_ds *ds)
+{
+	return o->ds == ds || (DELIBERATE_BUG("pool-rollback-keeps-cache") &&
+				  o->ds->guid == ds->guid && o->ds->snap_guid == ds->snap_guid);
+}
+
 static struct pool_obj **
 obj_slot_of(struct obj_shard *s, struct pool_ds *ds, uint64_t number, uint64_t hash)
 {
 	struct pool_obj **at = &s->buckets[hash & (s->bucket_count - 1)];
 
-	while (*at != NULL && ((*at)->number != number || (*at)->ds != ds)) {
+	while (*at != NULL && ((*at)->number != number || !obj_is_of(*at, ds))) {
 		at = &(*at)->next;
 	}
 	return at;

@@ -33,6 +33,7 @@
 	K(PROMOTE, "promotions") \
 	K(ROLLBACK, "rollbacks") \
 	K(ROLLBACK_KEPT, "rollbacks that keep the old state") \
+	K(ROLLING_BACK, "objects read while a rollback was under way") \
 	K(DS_DESTROY, "datasets destroyed") \
 	K(DS_RENAME, "datasets renamed") \
 	K(LIMITS, "quotas and reservations") \

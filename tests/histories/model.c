@@ -288,10 +288,28 @@ roots_compare(void)
 	mutex_unlock(&hs.pool->datasets->lock);
 }
 
+/* While a rollback is under way, who opens the dataset anew has the snapshot's contents at once. */
+static void
+rollback_compare(void)
+{
+	const struct head *h = &hs.heads[hs.adm.head];
+	uint32_t k = hs.rolling % HISTORY_OBJS;
+	struct pool_ds *ds = head_open(h);
+
+	if (pool_ds_incarnation(ds) != h->incarnation) {
+		snap_compare_one(&hs.snaps[hs.adm.snap], ds, k, NULL);
+		history_count(HK_ROLLING_BACK);
+	}
+	pool_ds_close(ds);
+}
+
 void
 compare_some(void)
 {
 	roots_compare();
+	if (hs.adm.running && hs.adm.kind == ADM_ROLLBACK && hs.adm.started) {
+		rollback_compare();
+	}
 	for (uint32_t i = 0; i < HISTORY_SNAPS; i++) {
 		uint32_t at = hs.rolling++ % (HISTORY_SNAPS * HISTORY_OBJS);
 		uint32_t snap = at % HISTORY_SNAPS;

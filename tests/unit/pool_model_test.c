@@ -60,6 +60,7 @@ static _Thread_local uint64_t rng_state; /* fibers stay on their thread */
 static atomic_int ops_left;
 static uint32_t log_drives;
 static bool real, was_clean, went_back;
+static bool heavy; /* so much is logged that the ring wraps within a few txgs */
 static uint32_t rewind_txgs;
 static bool created;
 static uint64_t life, replayed, informed, notes_compared;
@@ -352,10 +353,10 @@ op_log(struct pool_tx *tx, struct pool_obj *o, const struct op *op, bool defer,
 	    .head_count = 1};
 	struct iobuf *data = NULL;
 
-	if (rnd(2) == 0 && iobuf_try_alloc(RECORD_DATA_MAX, ARENA_RECV, &data) == 0) {
+	if ((heavy || rnd(2) == 0) && iobuf_try_alloc(RECORD_DATA_MAX, ARENA_RECV, &data) == 0) {
 		memset(data->data, 0x5a, RECORD_DATA_MAX);
 		rec.data = data;
-		rec.data_len = 1 + (uint32_t)rnd(RECORD_DATA_MAX);
+		rec.data_len = heavy ? RECORD_DATA_MAX : 1 + (uint32_t)rnd(RECORD_DATA_MAX);
 	}
 	if (defer) {
 		pool_log_defer(tx, o, &rec);
@@ -669,7 +670,10 @@ life_main(void *arg UNUSED)
 	}
 	p = created ? pool_take_up() : pool_make();
 	went_back = false;
-	kb_sim_crash_after_writes(real || rnd(6) == 0 ? 0 : 1 + rnd(rnd(2) == 0 ? 150 : 900));
+	kb_sim_crash_after_writes(real || rnd(6) == 0 ? 0
+						      : 1 + rnd(heavy         ? 3000
+								: rnd(2) == 0 ? 150
+									      : 900));
 	err = pool_ds_open(p, "tank/a", &ds);
 	ASSERT(err == 0);
 	wg_init(&wg);
@@ -722,7 +726,7 @@ lives(uint64_t seed, uint32_t count, unsigned buggify)
 		int err;
 
 		opt.arena_bytes = 64 * MIB;
-		atomic_store(&ops_left, real ? 2000 : 100 + (int)rnd(200));
+		atomic_store(&ops_left, real || heavy ? 2000 : 100 + (int)rnd(200));
 		bug_set_buggify(buggify);
 		if (getenv("AGATE_BUGS") != NULL) {
 			bug_set_deliberate(getenv("AGATE_BUGS"));
@@ -771,6 +775,15 @@ test_lives_ring_in_pool(void)
 	lives(seed, 12, 10);
 }
 
+static void
+test_lives_heavy(void)
+{
+	log_drives = 1;
+	heavy = true;
+	lives(unit_seed(5), 6, 0);
+	heavy = false;
+}
+
 /* The same on threads, without cuts. */
 static void
 test_lives_real(void)
@@ -786,12 +799,14 @@ test_lives_real(void)
 
 static const char *bug_name;
 static uint64_t bug_seed;
+static bool bug_heavy;
 
 static void
 bug_child(void)
 {
 	bug_set_deliberate(bug_name);
 	log_drives = 2;
+	heavy = bug_heavy;
 	lives(bug_seed, 12, 0);
 }
 
@@ -799,17 +814,22 @@ bug_child(void)
 static void
 test_bugs_are_seen(void)
 {
-	static const char *const bugs[] = {
-	    "pool-skip-flush",
-	    "pool-change-syncing-buffer",
-	    "pool-log-defer-drops",
-	    "pool-replay-floor-moves",
+	static const struct {
+		const char *name;
+		bool heavy;
+	} bugs[] = {
+	    {"pool-skip-flush", false},
+	    {"pool-change-syncing-buffer", false},
+	    {"pool-log-defer-drops", false},
+	    {"pool-replay-floor-moves", false},
+	    {"pool-log-trim-early", true},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(bugs); i++) {
 		bool noticed = false;
 
-		bug_name = bugs[i];
+		bug_name = bugs[i].name;
+		bug_heavy = bugs[i].heavy;
 		for (bug_seed = 1; bug_seed <= BUG_SEEDS && !noticed; bug_seed++) {
 			noticed = unit_dies(bug_child, NULL);
 		}
@@ -826,6 +846,7 @@ static const struct unit_test tests[] = {
     {"lives", test_lives},
     {"lives, rare paths", test_lives_buggify},
     {"lives, log in the pool", test_lives_ring_in_pool},
+    {"lives, a log that wraps", test_lives_heavy},
 #ifdef AGATE_DEBUG
     {"bugs are seen", test_bugs_are_seen},
 #endif

@@ -73,6 +73,7 @@ test_bugs_are_seen(void)
 	    "deadlist-bucket-wrong",
 	    "snap-destroy-frees-shared",
 	    "root-block-double-free",
+	    "pool-rollback-keeps-cache",
 	    "pool-account-chown-forgotten",
 	    "pool-account-walk-skips",
 	};
