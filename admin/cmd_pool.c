@@ -118,7 +118,24 @@ pool_cmd_export(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
 	struct adm_pool *ap = adm_arg_pool(a, args, e);
 	(void)out;
-	return ap == NULL ? -e->code : adm_pool_close(a, ap, pool_release, e);
+	if (ap == NULL) {
+		return -e->code;
+	}
+	const char *name = pool_name(ap->pool);
+	bool suspended = pool_is_suspended(ap->pool);
+	if (suspended && !adm_arg_flag(args, "force")) {
+		adm_fail_next(
+		    e, "Reconnect its drives, or give it up for now: pool export -f %s", name);
+		return adm_fail(e, ERR_SUSPENDED,
+		    "pool '%s' is suspended: what its clients wait for can't be written", name);
+	}
+	int err = adm_pool_close(a, ap, pool_release, e);
+	if (err == -ERR_SUSPENDED && suspended) {
+		/* as was wished: what is in its log is replayed when it is taken up again */
+		*e = (struct adm_error){0};
+		err = 0;
+	}
+	return err;
 }
 
 static int

@@ -231,11 +231,11 @@ pool_action(const struct pool_status *st, char *out, size_t len)
 	if (st->health == POOL_SUSPENDED) {
 		snprintf(out, len,
 		    st->reimport ? "It is imported anew by itself when its drives are there; or: "
-				   "pool export %s, pool "
+				   "pool export -f %s, pool "
 				   "import %s"
 				 : "Reconnect the drives that are out: the pool goes on by itself. "
 				   "To give it up for "
-				   "now: pool export %s",
+				   "now: pool export -f %s",
 		    name, name);
 	} else if (d == NULL) {
 		return;

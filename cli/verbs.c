@@ -15,8 +15,10 @@ const struct cli_verb cli_verbs[] = {
 	verb_pool_list},
     {"pool", "status", "jp", 0, 1, "[-jp] [NAME]",
 	"Health of pools, their sets and drives, and what to do.", verb_pool_status},
-    {"pool", "export", "j", 1, 1, "NAME",
-	"Takes the pool out of service, cleanly, so that its drives can move.", verb_pool_export},
+    {"pool", "export", "jf", 1, 1, "[-f] NAME",
+	"Takes the pool out of service, cleanly, so that its drives can move. -f: also one that is suspended, as it is; it is taken up "
+	"again when its drives are there.",
+	verb_pool_export},
     {"pool", "import", "HjfRo", 0, 2,
 	"[-fR] [-o missing_log=on] [-o rewind=N] [NAME|GUID [NEWNAME]]",
 	"Without a name: pools found on drives that aren't in service. -R read-only; -f although "

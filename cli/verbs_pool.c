@@ -387,7 +387,9 @@ int
 verb_pool_export(const struct cli_verb *v, const struct cli_args *a)
 {
 	json_t *result;
-	int status = client_call("pool export", pool_args(a), &result);
+	json_t *args = pool_args(a);
+	json_object_set_new(args, "force", json_boolean(a->force));
+	int status = client_call("pool export", args, &result);
 	if (status == CLI_OK && !print_json(a, v, result)) {
 		printf("exported '%s'\n", a->words[0]);
 	}

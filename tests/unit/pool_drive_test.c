@@ -264,6 +264,97 @@ test_bugs_are_seen(void)
 }
 #endif
 
+/* ---- given up ---- */
+
+static void
+watchdog(void *arg)
+{
+	const bool *ended = arg;
+
+	fiber_sleep(60 * NSEC_PER_SEC);
+	if (!*ended) {
+		rt_sim_crash();
+	}
+}
+
+/* Two drives go and don't return: the pool is closed all the same, and soon; when they are back an
+ * import finds what was synced. */
+static void
+run_given_up(void *arg)
+{
+	bool *ended = arg;
+	struct pool_import_result result;
+	struct pool_import_spec spec = {0};
+	uint32_t a = (uint32_t)rnd(7), b = (a + 1 + (uint32_t)rnd(6)) % 7, kept;
+	struct pool *p;
+	int err;
+
+	rig_open(&rig);
+	p = make_pool(&one_set, "tank");
+	for (uint32_t i = 0; i < 4; i++) {
+		err = write_file(p, 200000, i + 1);
+		UNIT_CHECK(err == 0);
+	}
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	kept = want.count;
+	err = write_file(p, 300000, 10);
+	UNIT_CHECK(err == 0);
+	kb_sim_vanish(rig.media[a]);
+	kb_sim_vanish(rig.media[b]);
+	fiber_sleep(10 * NSEC_PER_SEC);
+	UNIT_CHECK(pool_is_suspended(p));
+	fiber_spawn_wait(0, FIBER_ADMIN, "test-watchdog", watchdog, ended);
+	memset(rig.drives, 0, sizeof(rig.drives));
+	err = pool_release(p);
+	*ended = true;
+	UNIT_CHECK(err == -ERR_SUSPENDED);
+	kb_sim_return(rig.media[a]);
+	kb_sim_return(rig.media[b]);
+	rig_open(&rig);
+	want.count = kept; /* nobody was told that the last one is safe */
+	err = take(&spec, NULL, &p, &result);
+	UNIT_CHECK(err == 0);
+	check_files(p);
+	check_pool(p);
+	leave(p);
+	rig_close(&rig);
+	fiber_sleep(60 * NSEC_PER_SEC); /* the watchdog's end */
+}
+
+static bool
+is_given_up(uint64_t seed)
+{
+	struct rt_options opt = sim_options(seed);
+	bool ended = false;
+	int err;
+
+	rng = seed * 2 + 1;
+	rig_make(&rig, 7, 128 * MIB);
+	err = rt_run(&opt, run_given_up, &ended);
+	CU_ASSERT(err == 0 || !ended);
+	if (err != 0) {
+		rig_power_cut(&rig, seed);
+	}
+	rig_unmake(&rig);
+	return ended;
+}
+
+static void
+test_given_up(void)
+{
+	uint64_t seed = unit_seed(200);
+
+	for (unsigned i = 0; i < 10; i++) {
+		CU_ASSERT(is_given_up(seed + i));
+	}
+#ifdef AGATE_DEBUG
+	bug_set_deliberate("pool-closing-waits");
+	CU_ASSERT(!is_given_up(seed));
+	bug_set_deliberate(NULL);
+#endif
+}
+
 /* ---- scrub, replace ---- */
 
 static void
@@ -671,6 +762,7 @@ main(int argc, char **argv)
 	static const struct unit_test tests[] = {
 	    {"one", test_one},
 	    {"two", test_two},
+	    {"given_up", test_given_up},
 	    {"offline", test_offline},
 	    {"scrub", test_scrub},
 	    {"spares", test_spares},
