@@ -357,6 +357,59 @@ pool_cmd_scrub(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	}
 }
 
+/* ---- trim ---- */
+
+static int
+trim_refused(struct adm_pool *ap, int err, bool one, struct adm_error *e)
+{
+	switch (err) {
+	case -EBUSY:
+		adm_fail_next(e, "'pool status %s' shows how far it is; 'pool trim -c %s' ends it.",
+		    pool_name(ap->pool), pool_name(ap->pool));
+		return adm_fail(e, err, "the pool is being trimmed already");
+	case -ENOENT:
+		return adm_fail(e, err,
+		    one ? "only data drives that are there are trimmed"
+			: "nothing is running that could be paused or cancelled");
+	case -EOPNOTSUPP:
+		return adm_fail(e, err,
+		    one ? "the drive can't be told what is free (no discard)"
+			: "no drive of the pool can be told what is free (no discard)");
+	default:
+		return fail_common(ap, err, "trimmed", "", e);
+	}
+}
+
+static int
+pool_cmd_trim(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
+{
+	static const char *const names[] = {"start", "pause", "cancel"};
+	static const enum pool_trim_action actions[] = {
+	    POOL_TRIM_START, POOL_TRIM_PAUSE, POOL_TRIM_CANCEL};
+	bool one = json_object_get(args, "drive") != NULL;
+	json_t *rate = json_object_get(args, "rate");
+	const char *action = json_string_value(json_object_get(args, "action"));
+	struct pool_drive_status d;
+	struct adm_pool *ap = one ? member_arg(a, args, &d, e) : adm_arg_pool(a, args, e);
+	struct pool_trim_status st;
+	if (ap == NULL) {
+		return -e->code;
+	}
+	if (rate != NULL && (!json_is_integer(rate) || json_integer_value(rate) < 1)) {
+		return adm_fail(e, EINVAL, "a rate is bytes a second, more than none");
+	}
+	for (size_t i = 0; action != NULL && i < ARRAY_LEN(names); i++) {
+		if (strcmp(action, names[i]) == 0) {
+			int err = pool_trim(ap->pool, actions[i], one ? &d.guid : NULL,
+			    (uint64_t)json_integer_value(rate));
+			pool_get_trim(ap->pool, &st);
+			*out = json_pack("{s:i}", "drives_without", (int)st.drives_without);
+			return err == 0 ? 0 : trim_refused(ap, err, one, e);
+		}
+	}
+	return adm_fail(e, EINVAL, "a trim is started, paused or cancelled");
+}
+
 /* ---- what happened ---- */
 
 static int
@@ -401,6 +454,7 @@ const struct adm_command adm_drive_commands[] = {
     {"pool add", pool_cmd_add, ADM_DRIVES},
     {"pool remove", pool_cmd_remove, ADM_DRIVES},
     {"pool scrub", pool_cmd_scrub, ADM_DRIVES},
+    {"pool trim", pool_cmd_trim, ADM_DRIVES},
     {"pool offline", pool_cmd_offline, ADM_DRIVES},
     {"pool online", pool_cmd_online, ADM_DRIVES},
     {"pool clear", pool_cmd_clear, ADM_DRIVES},

@@ -198,6 +198,24 @@ pool_scan_json(struct pool *p)
 	return o;
 }
 
+static json_t *
+pool_trim_json(struct pool *p)
+{
+	static const char *const states[] = {[TRIM_NEVER] = "never",
+	    [TRIM_RUNNING] = "running",
+	    [TRIM_PAUSED] = "paused",
+	    [TRIM_DONE] = "done",
+	    [TRIM_CANCELLED] = "cancelled"};
+	struct pool_trim_status st;
+	pool_get_trim(p, &st);
+	return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:b}", "state",
+	    states[st.state], "percent", (int)st.percent, "trimmed", (json_int_t)st.trimmed_bytes,
+	    "fresh", (json_int_t)st.fresh_bytes, "started", (json_int_t)st.started, "ended",
+	    (json_int_t)st.ended, "rate", (json_int_t)st.bytes_per_s, "automatic",
+	    (json_int_t)st.auto_bytes, "drives_without", (int)st.drives_without, "waiting",
+	    st.waiting);
+}
+
 /* The drive that most needs somebody: who is out before who had errors. */
 static const struct pool_drive_status *
 worst_drive(const struct pool_status *st)
@@ -286,6 +304,7 @@ pool_json(struct adm *a, const struct adm_pool *ap, const struct pool_status *st
 		pool_action(st, action, sizeof(action));
 		json_object_set_new(o, "action", adm_text(action));
 		json_object_set_new(o, "scan", pool_scan_json(ap->pool));
+		json_object_set_new(o, "trim", pool_trim_json(ap->pool));
 		json_object_set_new(o, "damaged", damages_json(ap));
 		json_object_set_new(o, "sets", pool_sets_json(a, st));
 		json_object_set_new(o, "logs", pool_group_json(a, st, DRIVE_ROLE_LOG, 0));

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include "admin/admin_int.h"
+#include "base/size.h"
 
 #define PROPS_BLOB "properties"
 
@@ -28,6 +29,9 @@ static const struct prop all_props[] = {
     {"slow_io_ms", {"1000"}, "from how many milliseconds on an I/O is slow", PROP_MS},
     {"sitout", {"10min", "off", "1min", "1h"},
 	"how long reads do without a drive much slower than its siblings"},
+    {"autotrim", {"off", "on"}, "drives are told what was freed"},
+    {"autotrim_rate", {"64M", "off", "16M", "256M", "1G"},
+	"how many bytes a second each drive is told by autotrim"},
 };
 
 #define THRESHOLD_SECONDS_MAX 86400u
@@ -85,6 +89,9 @@ props_apply(struct adm_pool *ap)
 		}
 	}
 	pool_set_health(ap->pool, &cfg);
+	uint64_t rate = 0; /* off: no limit */
+	(void)!size_parse(props_get(ap, "autotrim_rate"), &rate);
+	pool_set_autotrim(ap->pool, props_is(ap, "autotrim", "on"), rate);
 	pool_set_failmode(ap->pool, props_is(ap, "failmode", "continue"));
 }
 
@@ -211,7 +218,7 @@ prop_json(const struct adm_pool *ap, const struct prop *p)
 static int
 prop_unknown(const char *name, struct adm_error *e)
 {
-	char known[280] = "";
+	char known[320] = "";
 	for (size_t i = 0; i < ARRAY_LEN(all_props); i++) {
 		size_t len = strlen(known);
 		snprintf(

@@ -120,6 +120,7 @@ int verb_pool_check(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_add(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_remove(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_scrub(const struct cli_verb *v, const struct cli_args *a);
+int verb_pool_trim(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_offline(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_online(const struct cli_verb *v, const struct cli_args *a);
 int verb_pool_attach(const struct cli_verb *v, const struct cli_args *a);

@@ -41,6 +41,12 @@ const struct cli_verb cli_verbs[] = {
 	"Verifies every block on every drive and repairs what is wrong. -p pauses it, -r lets it "
 	"go on, -s stops it.",
 	verb_pool_scrub},
+    {"pool", "trim", "jscN:", 1, 2, "[-sc] [--rate BYTES] NAME [DRIVE]",
+	"Tells the drives, or one, which of their space is free, so that they keep their pace: slowly, and only what no older state of "
+	"the pool needs any more. --rate limits it, in bytes a second of each drive; -s pauses it, -c ends it; again without these: it "
+	"goes on. The property autotrim does it by itself for what is freed.\n"
+	"  pool trim --rate 100M tank",
+	verb_pool_trim},
     {"pool", "offline", "jt", 2, 2, "[-t] NAME DRIVE",
 	"Takes a drive out of use; the pool remembers what it misses. -t: only until the next "
 	"import.",
@@ -71,7 +77,7 @@ const struct cli_verb cli_verbs[] = {
     {"pool", "set", "j", 2, 2, "PROPERTY=VALUE NAME",
 	"  pool set autoreplace=on tank\n  Properties: autoreplace=off|on, failmode=wait|continue, undo=24h|off|1h|7d|30d, "
 	"scrub=monthly|weekly|off; when a drive is ill: io_errors, checksum_errors, slow_ios=COUNT/SECONDS|off, slow_io_ms=MS, "
-	"sitout=10min|1min|1h|off. Without a value: the default again.",
+	"sitout=10min|1min|1h|off; autotrim=off|on, autotrim_rate=64M|16M|256M|1G|off. Without a value: the default again.",
 	verb_pool_set},
     {"pool", "history", "Hpj", 0, 1, "[-Hpj] [NAME]", "What was done to pools, when, by whom.",
 	verb_pool_history},

@@ -1,5 +1,7 @@
 /* verbs_drive.c - pool verbs about the drives of a pool in service, its settings, its history. */
+#include <stdio.h>
 #include <string.h>
+#include "base/size.h"
 #include "cli/cli.h"
 
 static int
@@ -32,6 +34,47 @@ verb_pool_scrub(const struct cli_verb *v, const struct cli_args *a)
 	    : a->recursive ? "goes on"
 	    : a->stop      ? "stopped"
 			   : "started; 'pool status' shows how far it is");
+}
+
+int
+verb_pool_trim(const struct cli_verb *v, const struct cli_args *a)
+{
+	const char *rate = cli_value(a, 'N');
+	bool cancel = cli_value(a, 'c') != NULL, act_only = a->stop || cancel;
+	json_t *result;
+	uint64_t bytes;
+	if (a->stop && cancel) {
+		return cli_usage_error(v, "one of -s and -c", NULL);
+	}
+	if (act_only && (a->word_count > 1 || rate != NULL)) {
+		return cli_usage_error(v, "-s and -c are for all of the pool", NULL);
+	}
+	if (rate != NULL && (size_parse(rate, &bytes) != 0 || bytes == 0)) {
+		return cli_usage_error(v, "--rate takes bytes a second", rate);
+	}
+	json_t *args = json_pack("{s:s, s:s, s:s*}", "pool", a->words[0], "action",
+	    a->stop  ? "pause"
+	    : cancel ? "cancel"
+		     : "start",
+	    "drive", a->word_count > 1 ? a->words[1] : NULL);
+	if (rate != NULL) {
+		json_object_set_new(args, "rate", json_integer((json_int_t)bytes));
+	}
+	int status = client_call("pool trim", args, &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		long long without =
+		    (long long)json_integer_value(json_object_get(result, "drives_without"));
+		puts(a->stop  ? "paused"
+		     : cancel ? "cancelled"
+			      : "started; 'pool status' shows how far it is");
+		if (!act_only && without > 0) {
+			printf(
+			    "note: %lld drives can't be told what is free, and are passed over\n",
+			    without);
+		}
+	}
+	json_decref(result);
+	return status;
 }
 
 static json_t *

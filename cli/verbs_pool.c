@@ -312,6 +312,28 @@ status_scan(json_t *scan)
 	putchar('\n');
 }
 
+static void
+status_trim(json_t *trim)
+{
+	const char *state = text_of(trim, "state");
+	char when[32], trimmed[32], fresh[32];
+	print_size((uint64_t)number_of(trim, "trimmed"), false, trimmed, sizeof(trimmed));
+	print_size((uint64_t)number_of(trim, "fresh"), false, fresh, sizeof(fresh));
+	if (strcmp(state, "running") == 0 || strcmp(state, "paused") == 0) {
+		printf("  trim: %s, %lld%%, %s%s\n", state, number_of(trim, "percent"), trimmed,
+		    json_is_true(json_object_get(trim, "waiting")) ? ", letting others go first"
+								   : "");
+	} else if (strcmp(state, "done") == 0 || strcmp(state, "cancelled") == 0) {
+		print_time((uint64_t)number_of(trim, "ended"), when, sizeof(when));
+		printf("  trim: %s at %s: %s, %s passed over that was free only lately\n", state,
+		    when, trimmed, fresh);
+	}
+	if (number_of(trim, "automatic") > 0) {
+		print_size((uint64_t)number_of(trim, "automatic"), false, trimmed, sizeof(trimmed));
+		printf("  trim: %s by itself since the import\n", trimmed);
+	}
+}
+
 /* Restoring a file, or removing it, takes it off the list. */
 static void
 status_damaged(json_t *files)
@@ -339,6 +361,7 @@ status_one(json_t *p)
 	status_line("   why: ", text_of(p, "why"));
 	status_line("action: ", text_of(p, "action"));
 	status_scan(json_object_get(p, "scan"));
+	status_trim(json_object_get(p, "trim"));
 	printf("\n  %-42s %-9s %6s %6s %6s %6s %8s\n", "NAME", "STATE", "READ", "WRITE", "CKSUM",
 	    "SLOW", "REPAIRED");
 	json_array_foreach(json_object_get(p, "sets"), i, set)

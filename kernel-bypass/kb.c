@@ -169,7 +169,7 @@ run_inline(struct kb_lane *lane, struct kb_io *io)
 	uint64_t start_ns = rt_now_ns();
 
 	io->status = kb_is_gone(d) ? -ERR_GONE : d->ops->run(d, io);
-	if (unlikely(io->corrupt) && io->status == 0) {
+	if (unlikely((io->flags & KB_IO_CORRUPT) != 0) && io->status == 0) {
 		kb_faults_corrupt(io);
 	}
 	io->latency_ns = rt_now_ns() - start_ns;
@@ -276,7 +276,7 @@ io_divert(struct kb_lane *lane, struct kb_io *io, struct kb_faults *f, uint64_t 
 	uint64_t len = io->op == KB_FLUSH ? 0 : io_len(io);
 	struct kb_verdict v = kb_faults_judge(f, io, len);
 
-	io->corrupt = v.corrupt;
+	io->flags |= v.corrupt ? KB_IO_CORRUPT : 0;
 	if (v.status != 0) {
 		io->status = v.status;
 		count_io(lane, io->op, len, v.status);
@@ -286,9 +286,9 @@ io_divert(struct kb_lane *lane, struct kb_io *io, struct kb_faults *f, uint64_t 
 		return false;
 	}
 	io_enter(lane, io, deadline_ns);
-	io->due_ns = v.delay_ns == UINT64_MAX ? UINT64_MAX : rt_now_ns() + v.delay_ns;
+	*kb_io_due(io) = v.delay_ns == UINT64_MAX ? UINT64_MAX : rt_now_ns() + v.delay_ns;
 	list_push_back(&lane->held, &io->link);
-	lane_arm(lane, MIN(io->due_ns, io->deadline_ns));
+	lane_arm(lane, MIN(*kb_io_due(io), io->deadline_ns));
 	return true;
 }
 
@@ -300,7 +300,7 @@ kb_submit(struct kb_drive *d, struct kb_io *io, struct kb_group *g, uint64_t dea
 
 	io->group = g;
 	io->latency_ns = 0;
-	io->corrupt = false;
+	io->flags &= ~KB_IO_CORRUPT;
 	io->status = check_io(d, io);
 	if (unlikely(io->status != 0) ||
 	    (unlikely(faults != NULL) && io_divert(lane, io, faults, deadline_ns))) {
@@ -322,7 +322,7 @@ lane_let_go(struct kb_lane *lane, uint64_t now_ns)
 	{
 		struct kb_io *io = list_entry(l, struct kb_io, link);
 
-		if (io->due_ns > now_ns) {
+		if (*kb_io_due(io) > now_ns) {
 			continue;
 		}
 		list_remove(&io->link);
@@ -363,7 +363,7 @@ lane_feed(struct kb_lane *lane)
 static void
 io_finish(struct kb_lane *lane, struct kb_io *io, int status)
 {
-	if (unlikely(io->corrupt) && status == 0) {
+	if (unlikely((io->flags & KB_IO_CORRUPT) != 0) && status == 0) {
 		kb_faults_corrupt(io);
 	}
 	count_io(lane, io->op, io->op == KB_FLUSH ? 0 : io_len(io), status);
@@ -472,7 +472,7 @@ lane_fire(struct rt_timer *t)
 	list_for_each(l, &lane->held)
 	{
 		struct kb_io *io = list_entry(l, struct kb_io, link);
-		lane_arm(lane, MIN(io->due_ns, io->deadline_ns));
+		lane_arm(lane, MIN(*kb_io_due(io), io->deadline_ns));
 	}
 	if (lane->closing) {
 		lane_check_closed(lane);

@@ -60,8 +60,7 @@ struct kb_io {
 	/* private */
 	struct kb_group *group;
 	struct list link;
-	uint64_t start_ns, deadline_ns, due_ns;
-	bool corrupt;
+	uint64_t start_ns, deadline_ns;
 };
 
 /* A set of I/Os that one fiber waits for. */
@@ -110,6 +109,7 @@ void kb_get_info(const struct kb_drive *d, struct kb_info *out);
 const char *kb_id(const struct kb_drive *d);
 const char *kb_path(const struct kb_drive *d);
 uint64_t kb_size(const struct kb_drive *d);
+bool kb_discards(const struct kb_drive *d); /* it understands discard */
 uint64_t kb_late_writes(const struct kb_drive *d); /* writes past their deadline that may still happen */
 bool kb_is_gone(const struct kb_drive *d);
 

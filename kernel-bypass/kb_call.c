@@ -84,6 +84,12 @@ kb_size(const struct kb_drive *d)
 	return d->info.size_bytes;
 }
 
+bool
+kb_discards(const struct kb_drive *d)
+{
+	return d->info.discard;
+}
+
 uint64_t
 kb_late_writes(const struct kb_drive *d)
 {

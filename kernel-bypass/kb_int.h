@@ -54,7 +54,7 @@ struct kb_lane {
 	struct list active;     /* [r] struct kb_req, oldest first */
 	struct list late;       /* [r] struct kb_req */
 	struct list starved;    /* [r] struct kb_io that found no memory for a request */
-	struct list held;       /* [r] struct kb_io that a fault on purpose keeps back until due_ns */
+	struct list held;       /* [r] struct kb_io that a fault on purpose keeps back until kb_io_due */
 	struct rt_timer timer;  /* [r] fires at or before the earliest deadline */
 	uint64_t armed_ns;      /* [r] RT_FOREVER: the timer is not armed */
 	bool feeding;           /* [r] the starved are being served */
@@ -131,6 +131,14 @@ void kb_close_fd(int fd) MAY_PARK;
 int kb_status_of_errno(int err) WARN_UNUSED;
 
 /* kb_inject.c: faults on purpose */
+
+#define KB_IO_CORRUPT (1u << 31) /* in kb_io.flags: what is read is to be made wrong */
+/* When an io that is kept back is due; its latency is written when that is over. */
+static inline uint64_t *
+kb_io_due(struct kb_io *io)
+{
+	return &io->latency_ns;
+}
 
 /* What is to happen to an io that was submitted. status: it ends so, at once. */
 struct kb_verdict {

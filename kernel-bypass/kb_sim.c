@@ -79,7 +79,7 @@ write_apply(struct kb_sim_medium *m, struct sim_req *sr)
 	if (req->op == KB_WRITE) {
 		sim_write(m, sr->target_bytes, req->iov, req->seg_count, sr->write_id);
 	} else {
-		sim_zero(m, sr->target_bytes, req->len_bytes, sr->write_id);
+		sim_discard(m, sr->target_bytes, req->len_bytes, sr->write_id);
 	}
 }
 
@@ -127,7 +127,8 @@ effect_read(struct kb_sim_medium *m, struct sim_req *sr)
 	return 0;
 }
 
-/* Half the discards leave everything as it was: nobody may count on zeros. */
+/* Half the discards leave everything as it was, the others leave zeros or junk: nobody may count on
+ * anything. */
 static int
 effect_discard(struct kb_sim_medium *m, struct sim_req *sr)
 {

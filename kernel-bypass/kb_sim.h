@@ -8,7 +8,7 @@
  * A sector written several times since the last flush may come back as any of these versions.
  *
  * A flush covers exactly the writes that had completed when it was submitted. A write in flight may
- * or may not have reached the cache. What was discarded reads as zeros, or still as what it was.
+ * or may not have reached the cache. What was discarded reads as zeros, as junk, or still as what it was.
  *
  * Every medium that was open when the power was cut must be given to kb_sim_power_cut before it is opened again.
  */

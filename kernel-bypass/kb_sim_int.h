@@ -52,8 +52,8 @@ bool sim_chance(uint64_t *state, uint32_t millionths);
 /* Put iov into the cache at off_bytes, as the newest versions, in the name of write_id. */
 void sim_write(struct kb_sim_medium *m, uint64_t off_bytes, const struct iovec *iov,
     uint32_t iov_count, uint64_t write_id);
-/* The same with zeros; sectors that were never written are left alone. */
-void sim_zero(struct kb_sim_medium *m, uint64_t off_bytes, uint64_t len_bytes, uint64_t write_id);
+/* The same with zeros or junk; sectors that were never written are left alone. */
+void sim_discard(struct kb_sim_medium *m, uint64_t off_bytes, uint64_t len_bytes, uint64_t write_id);
 /* The request write_id on this range has completed: a later flush covers it. durable: it is durable
  * now. */
 void sim_write_completed(struct kb_sim_medium *m, uint64_t off_bytes, uint64_t len_bytes,

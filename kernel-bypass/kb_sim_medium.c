@@ -339,8 +339,20 @@ sim_write(struct kb_sim_medium *m, uint64_t off_bytes, const struct iovec *iov, 
 	}
 }
 
+/* Anything: the drive doesn't say what discarded sectors read as. */
+static uint8_t *
+page_junk(struct kb_sim_medium *m)
+{
+	uint8_t *p = must_zalloc(SECTOR_BYTES);
+	for (uint32_t i = 0; i < SECTOR_BYTES; i += sizeof(uint64_t)) {
+		uint64_t x = sim_random(&m->prng);
+		memcpy(p + i, &x, sizeof(x));
+	}
+	return p;
+}
+
 void
-sim_zero(struct kb_sim_medium *m, uint64_t off_bytes, uint64_t len_bytes, uint64_t write_id)
+sim_discard(struct kb_sim_medium *m, uint64_t off_bytes, uint64_t len_bytes, uint64_t write_id)
 {
 	uint64_t sector = off_bytes >> SECTOR_SHIFT;
 	uint64_t end = sector + (len_bytes >> SECTOR_SHIFT);
@@ -352,7 +364,8 @@ sim_zero(struct kb_sim_medium *m, uint64_t off_bytes, uint64_t len_bytes, uint64
 			continue;
 		}
 		if (s->durable != NULL || s->versions != NULL) {
-			sector_push(m, s, NULL, write_id);
+			bool junk = sim_random(&m->prng) % 2 == 0;
+			sector_push(m, s, junk ? page_junk(m) : NULL, write_id);
 		}
 		sector++;
 	}

@@ -12,6 +12,7 @@
 #include "pool/label.h"
 #include "pool/pool_int.h"
 #include "pool/scan.h"
+#include "pool/trim.h"
 
 /* Nothing on the drive may look like ours before the labels are written, least of all uberblocks of
  * an earlier pool. */
@@ -116,9 +117,14 @@ pool_start_fibers(struct pool *p)
 	int err = scan_start(p);
 
 	if (err == 0) {
+		err = trim_start(p);
+	}
+	if (err == 0) {
 		err = heartbeat_start(p);
 	}
 	if (err != 0) {
+		trim_stop(p);
+		trim_free(p);
 		scan_stop(p);
 	}
 	return err;

@@ -5,6 +5,7 @@
 #include "pool/heartbeat.h"
 #include "pool/pool_int.h"
 #include "pool/scan.h"
+#include "pool/trim.h"
 
 int
 pool_export(struct pool *p)
@@ -12,8 +13,10 @@ pool_export(struct pool *p)
 	int err;
 
 	heartbeat_stop(p);
+	trim_stop(p);
 	scan_stop(p);
 	err = pool_engine_close(p, !p->readonly);
+	trim_free(p);
 	scan_free(p);
 	log_info("pool.export name=%s result=%s", p->name, err == 0 ? "clean" : err_str(-err));
 	vdev_free(&p->v, true);
@@ -34,8 +37,10 @@ pool_destroy(struct pool *p)
 	int err;
 
 	heartbeat_stop(p);
+	trim_stop(p);
 	scan_stop(p);
 	err = pool_engine_close(p, false);
+	trim_free(p);
 	scan_free(p);
 	if (err != 0) {
 		log_info("pool.destroy_unsynced name=%s error=%s", p->name, err_str(-err));

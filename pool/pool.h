@@ -292,6 +292,30 @@ void pool_set_health(struct pool *p, const struct pool_health_config *cfg);
 /* Faults on purpose (kb.h) for a member, or none any more; what: for the event, a few words. Nothing when it is no member. */
 void pool_drive_inject(struct pool *p, const struct guid *drive, struct kb_faults *f, bool armed, const char *what) MAY_PARK;
 
+/*
+ * Trim: tells the drives which of their space is free, in drive order, so that they keep their pace. Only what no root reaches that one may go back
+ * to: free since 64 txgs; nobody allocates it meanwhile. Slowly, and more slowly while clients are at work. How far it is survives an import.
+ * START also resumes. drive: NULL, or only that one. bytes_per_s: of one drive; 0: no limit.
+ * -EBUSY another one is running; -ENOENT nothing to pause or cancel, or no such drive; -EOPNOTSUPP no drive understands discard; -EROFS; -ERR_SUSPENDED.
+ */
+enum pool_trim_action { POOL_TRIM_START, POOL_TRIM_PAUSE, POOL_TRIM_CANCEL };
+int pool_trim(struct pool *p, enum pool_trim_action action, const struct guid *drive, uint64_t bytes_per_s) WARN_UNUSED MAY_PARK;
+/* By itself, what was freed; bytes_per_s as above. */
+void pool_set_autotrim(struct pool *p, bool on, uint64_t bytes_per_s);
+struct pool_trim_status {
+	enum trim_state state;
+	uint32_t percent;          /* of the segments */
+	uint32_t drives_without;   /* data drives that don't understand discard */
+	uint64_t trimmed_bytes;    /* raw, by the run that is shown */
+	uint64_t fresh_bytes;      /* raw, passed over: not free for long enough */
+	uint64_t started, ended;   /* seconds since 1970 */
+	uint64_t bytes_per_s;      /* as given */
+	uint64_t auto_bytes;       /* raw, by autotrim since the import */
+	struct guid drive;         /* zero: all */
+	bool waiting;              /* for the pool to be open long enough, or for clients */
+};
+void pool_get_trim(struct pool *p, struct pool_trim_status *out); /* never waits for I/O */
+
 /* ---- what happened ---- */
 enum pool_event_level { POOL_EVENT_INFO, POOL_EVENT_WARNING, POOL_EVENT_ERROR };
 struct pool_event {

@@ -473,6 +473,21 @@ struct scan_phys {
 };
 STATIC_ASSERT(sizeof(struct scan_phys) == 0x50);
 
+/* ---- how far a trim is: the blob "trim" ---- */
+enum trim_state { TRIM_NEVER = 0, TRIM_RUNNING = 1, TRIM_PAUSED = 2, TRIM_DONE = 3, TRIM_CANCELLED = 4 };
+struct trim_phys {
+	struct le32 version;     /* 0x00 1 */
+	struct le32 state;       /* 0x04 enum trim_state */
+	struct le64 next;        /* 0x08 segment to be done next, counted over all sets */
+	struct le64 trimmed_sectors; /* 0x10 */
+	struct le64 fresh_sectors;   /* 0x18 passed over */
+	struct le64 started;     /* 0x20 seconds since 1970 */
+	struct le64 ended;       /* 0x28 */
+	struct le64 bytes_per_s; /* 0x30 of one drive; 0: no limit */
+	struct guid drive;       /* 0x38 zero: all */
+};
+STATIC_ASSERT(sizeof(struct trim_phys) == 0x48);
+
 /* ---- uberblock ---- */
 #define UBER_MAGIC 0x5245425554474131ull
 #define UBER_CLEAN 1u /* flag: exported cleanly; the log is empty */

@@ -20,6 +20,7 @@ struct heartbeat; /* heartbeat.c */
 struct health;    /* health.c */
 struct scan;      /* scan.c */
 struct damage;    /* damage.c */
+struct trim;      /* trim.c */
 
 struct pool {
 	struct vdevs v;            /* membership changes under config_lock */
@@ -42,6 +43,7 @@ struct pool {
 	struct heartbeat *heartbeat; /* create/import start it, export stops it */
 	struct scan *scan;           /* the same; NULL on read-only pools */
 	struct damage *damage;
+	struct trim *trim;           /* pool_start_fibers makes it; NULL on read-only pools */
 	char name[POOL_NAME_MAX + 1];
 	uint64_t timeline, host_id;
 	char host_name[64];

@@ -19,4 +19,7 @@ void scan_poke(struct pool *p);
 /* Progress into an uberblock about to be written. Under config_lock. */
 void scan_fill_uber(struct pool *p, struct uberblock *ub);
 
+/* Has what was in the log been replayed? */
+bool scan_is_open(struct pool *p);
+
 #endif

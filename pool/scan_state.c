@@ -185,6 +185,20 @@ scan_free(struct pool *p)
 	p->scan = NULL;
 }
 
+bool
+scan_is_open(struct pool *p)
+{
+	bool open;
+
+	if (p->scan == NULL) {
+		return false;
+	}
+	mutex_lock(&p->scan->mu);
+	open = p->scan->open;
+	mutex_unlock(&p->scan->mu);
+	return open;
+}
+
 void
 scan_poke(struct pool *p)
 {

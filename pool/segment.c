@@ -392,6 +392,42 @@ load_once(struct space *s, struct space_seg *seg)
 	return err;
 }
 
+int
+seg_bits_now(struct space *s, struct space_seg *seg, uint64_t *bits)
+{
+	uint64_t words = DIV_UP(seg->sectors / s->sets[seg->set].granule, 64);
+	uint64_t token = space_read_enter(s);
+	int err = -ESTALE;
+
+	for (unsigned i = 0; i < LOAD_TRIES_MAX && err == -ESTALE; i++) {
+		struct rec_list pending = {0}, image = {0};
+		uint64_t change, released, folded;
+		struct bp root;
+
+		err = pending_copy(seg, &pending, &change, &released);
+		if (err == 0) {
+			space_root_get(s, &root);
+			err = seg_image(s, &root, seg, &pending, &image, &folded);
+		}
+		if (err == 0) {
+			memset(bits, 0, words * sizeof(*bits));
+			bits_of_image(s, seg, &image, &pending, released, bits);
+			spin_lock(&seg->lock);
+			if (seg->change != change) {
+				err = -ESTALE;
+			} else if (bits_count(bits, words) * s->sets[seg->set].granule !=
+				   seg->used) {
+				err = -ERR_CORRUPT;
+			}
+			spin_unlock(&seg->lock);
+		}
+		rec_list_free(&pending);
+		rec_list_free(&image);
+	}
+	space_read_exit(s, token);
+	return err;
+}
+
 /* Does a set lack more drives than it tolerates, those counted that nobody has declared out? */
 static bool
 drives_are_gone(const struct vdevs *v)
@@ -480,11 +516,13 @@ seg_load(struct space *s, struct space_seg *seg)
 void
 seg_load_wait(struct space *s, struct space_seg *seg)
 {
+	atomic_fetch_add(&s->load_waiters, 1);
 	mutex_lock(&s->load_lock);
 	while (seg->state == SEG_LOADING) {
 		cond_wait(&s->load_done, &s->load_lock);
 	}
 	mutex_unlock(&s->load_lock);
+	atomic_fetch_sub(&s->load_waiters, 1);
 }
 
 void

@@ -114,6 +114,8 @@ state_alloc(struct pool *p, const struct space_store *store, struct space **out)
 	s->p = p;
 	s->store = store;
 	list_init(&s->batches);
+	list_init(&s->recent);
+	mutex_init(&s->recent_mu, RANK_LEAF);
 	list_init(&s->log_blocks);
 	mutex_init(&s->load_lock, RANK_POOL_SPACE);
 	cond_init(&s->load_done);
@@ -190,6 +192,7 @@ space_destroy(struct space *s)
 		return;
 	}
 	list_free_batches(s);
+	space_trim_forget(s);
 	rec_list_free(&s->txg_recs);
 	rec_list_free(&s->written);
 	for (uint32_t i = 0; s->sets != NULL && i < POOL_SETS_MAX; i++) {
@@ -415,6 +418,7 @@ space_load_from(
 		s->log_room += list_entry(l, struct space_log_block, link)->room;
 	}
 	s->release = s->deferred;
+	s->committed_txg = s->fresh_txg = le64_get(ub->txg);
 	*out = s;
 	return 0;
 }

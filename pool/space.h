@@ -109,6 +109,27 @@ bool space_may_force(const struct space *s);
 /* What neither datasets nor pending frees explain, as of the last commit: shown in steps, so that totals stand still. */
 void space_overhead_set(struct space *s, uint64_t sectors);
 
+/* ---- space_trim.c ---- */
+#define TRIM_TXGS 64u /* what has been free for as many txgs no root reaches that one may go back to */
+/* discard is called with free set sectors that nobody can allocate meanwhile: at most column_sectors of each drive, in order. 0: go on; SPACE_TRIM_LOST: that range may
+ * yet be discarded at any time; other errors: enough. */
+#define SPACE_TRIM_LOST (-ETIMEDOUT)
+struct space_trim {
+	uint64_t column_sectors;
+	int (*discard)(void *arg, uint32_t set, uint64_t sector, uint64_t sectors);
+	void *arg;
+};
+/* The free space of a segment (0 .. space_segment_count). out_fresh: sectors that haven't been free for long enough. 0; -EBUSY somebody needs the
+ * segment: again later; what discard returned; -ENOMEM, errors of reading its map. */
+int space_trim_segment(struct space *s, uint32_t index, const struct space_trim *how, uint64_t *out_fresh) WARN_UNUSED MAY_PARK;
+uint32_t space_segment_count(struct space *s);
+/* Has the pool been open for long enough? Empty txgs count. */
+bool space_trim_is_ready(struct space *s);
+/* A segment, from `from` on, round the end, in which more than a little has been released since it was last trimmed; UINT32_MAX: none. */
+uint32_t space_trim_next(struct space *s, uint32_t from);
+/* Somebody finds no space: waits until what is being discarded is back. False: nothing is. */
+bool space_trim_give_back(struct space *s) MAY_PARK;
+
 /* For check and scrub: calls each(record) for every block in use, segment by segment, in order. */
 int space_each_block(struct space *s, int (*each)(void *arg, const struct map_record *r), void *arg) WARN_UNUSED MAY_PARK;
 

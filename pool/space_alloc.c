@@ -258,17 +258,13 @@ set_is_full(const struct space *s, const struct space_set *set)
 	return (double)free / (double)set->sectors < (double)pool_free / (double)s->total / 2;
 }
 
-int
-space_alloc(struct space *s, uint64_t txg, enum space_class cls, uint32_t len_bytes,
+static int
+alloc_once(struct space *s, uint64_t txg, enum space_class cls, uint32_t len_bytes,
     uint64_t avoid_sets, struct bp_addr *out)
 {
 	struct space_core *core = &s->cores[rt_reactor_self()];
 	struct take t = {0};
 
-	ASSERT(len_bytes > 0 && len_bytes % SECTOR_BYTES == 0);
-	if (len_bytes > SECTOR_BYTES && BUGGIFY("space-no-run")) {
-		return -ENOSPC;
-	}
 	if (core->set_bytes >= SET_ROTATE_BYTES) {
 		core->set_bytes = 0;
 		core->set_rotor = (core->set_rotor + 1) % s->set_count;
@@ -293,6 +289,23 @@ space_alloc(struct space *s, uint64_t txg, enum space_class cls, uint32_t len_by
 		}
 	}
 	return -ENOSPC;
+}
+
+int
+space_alloc(struct space *s, uint64_t txg, enum space_class cls, uint32_t len_bytes,
+    uint64_t avoid_sets, struct bp_addr *out)
+{
+	int err;
+
+	ASSERT(len_bytes > 0 && len_bytes % SECTOR_BYTES == 0);
+	if (len_bytes > SECTOR_BYTES && BUGGIFY("space-no-run")) {
+		return -ENOSPC;
+	}
+	err = alloc_once(s, txg, cls, len_bytes, avoid_sets, out);
+	while (err == -ENOSPC && space_trim_give_back(s)) {
+		err = alloc_once(s, txg, cls, len_bytes, avoid_sets, out);
+	}
+	return err;
 }
 
 void

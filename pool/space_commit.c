@@ -23,6 +23,7 @@ range_release(struct space *s, struct space_seg *seg, const struct space_range *
 		    seg->bits, (uint32_t)((r->sector - seg->start) / granule), r->asize / granule);
 		seg->run_max = (unsigned)(seg->sectors / granule);
 	}
+	atomic_fetch_add(&seg->untrimmed, r->asize);
 	atomic_fetch_sub(&seg->used, r->asize);
 	atomic_fetch_sub(&s->sets[seg->set].used, r->asize);
 	atomic_fetch_sub(&s->used, r->asize);
@@ -154,8 +155,7 @@ release_due(struct space *s)
 		batch_release(s, b);
 		s->released_txg = b->txg;
 		list_remove(&b->link);
-		mem_free(b->ranges);
-		mem_free(b);
+		space_trim_released(s, b);
 	}
 	s->release = release_sum(s);
 }

@@ -45,6 +45,7 @@ struct space_seg {
 	uint32_t unfolded_from;  /* [s] first of pending that no fold has taken in */
 	uint32_t incoming;       /* [s] scratch */
 	bool no_fold;            /* [s] its map can't be read */
+	atomic_ullong untrimmed; /* [a] sectors released since it was last trimmed, or since the import */
 };
 
 struct space_set {
@@ -135,6 +136,13 @@ struct space {
 
 	struct mutex load_lock; /* fibers waiting for a segment that another one loads */
 	struct cond load_done;
+	atomic_uint load_waiters; /* fibers that wait so */
+
+	struct mutex recent_mu;  /* space_trim.c: the next three */
+	struct list recent;      /* space_batch, by txg */
+	uint64_t recent_count, fresh_txg;
+	atomic_bool trim_out;    /* something free is being discarded */
+	atomic_ullong trim_wanted_ns;
 
 	struct spin root_lock;
 	struct bp root; /* committed MOS root; hole: none yet */
@@ -145,7 +153,7 @@ struct space {
 	/* sync fiber only */
 	struct list batches; /* space_batch, by txg */
 	uint64_t released_txg;
-	uint64_t committed_txg;
+	atomic_ullong committed_txg; /* others read it */
 	atomic_bool held;         /* a reader holds back what is due */
 	uint64_t busy_txg;        /* newest txg with more to do than the root; 0 = none */
 	struct rec_list txg_recs; /* gathered for the log, kept until it is written */
@@ -186,6 +194,8 @@ int seg_entry_read(struct space *s, const struct bp *mos_root, uint32_t set, uin
     struct segment_entry *out) WARN_UNUSED MAY_PARK;
 /* Makes its bitmap. 0; -EAGAIN another fiber loads it; -ENOMEM; -EIO...: it is bad from now on. */
 int seg_load(struct space *s, struct space_seg *seg) WARN_UNUSED MAY_PARK;
+/* Sets the bits of what can't be allocated in a segment that we hold in LOADING. bits: zeros. Errors of reading its map; -ERR_CORRUPT. */
+int seg_bits_now(struct space *s, struct space_seg *seg, uint64_t *bits) WARN_UNUSED MAY_PARK;
 void seg_load_wait(struct space *s, struct space_seg *seg) MAY_PARK;
 /* Drops from pending what neither folding nor a load needs. */
 void seg_trim(struct space *s, struct space_seg *seg);
@@ -203,6 +213,10 @@ uint32_t maplog_block_cap(uint32_t len_bytes); /* records in a block */
 /* Every column of the block behind a record: verified, and rewritten where wrong or stale. Errors of raidz_scrub_block. */
 int space_verify_log_block(struct space *s, const struct space_log_block *b, struct raidz_report *out_report) WARN_UNUSED MAY_PARK;
 int space_verify_record(struct pool *p, struct space_rec *r, struct raidz_report *out_report) WARN_UNUSED MAY_PARK;
+
+/* ---- space_trim.c ---- */
+void space_trim_released(struct space *s, struct space_batch *b); /* takes the batch over; sync fiber */
+void space_trim_forget(struct space *s);
 
 /* ---- space_alloc.c ---- */
 void bits_set(uint64_t *bits, uint32_t from, uint32_t count);

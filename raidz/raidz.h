@@ -137,7 +137,9 @@ int raidz_scrub_block(struct raidz_group *rg, uint64_t sector, uint32_t len_byte
  * failed (missing ones counted) than the group tolerates. May park. */
 int raidz_flush(struct raidz_group *rg, uint32_t *out_failed) WARN_UNUSED MAY_PARK;
 
-/* Discard set sectors [sector, sector + count): whole rows only are passed on. Best effort. May park. */
-void raidz_discard(struct raidz_group *rg, uint64_t sector, uint64_t count) MAY_PARK;
+/* Discard set sectors [sector, sector + count): whole rows only are passed on, to the drives of the mask that understand it. out_late: drives that didn't
+ * answer by the deadline and may do it at any time yet (kb_late_writes). Best effort: the drives that did it. May park. */
+#define RAIDZ_DISCARD_NS (10 * NSEC_PER_SEC)
+uint32_t raidz_discard(struct raidz_group *rg, uint64_t sector, uint64_t count, uint32_t drives, uint32_t *out_late) MAY_PARK;
 
 #endif

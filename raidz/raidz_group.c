@@ -238,14 +238,18 @@ raidz_flush(struct raidz_group *rg, uint32_t *out_failed)
 	return lost <= raidz_tolerates(&cols.cfg) ? 0 : -EIO;
 }
 
-void
-raidz_discard(struct raidz_group *rg, uint64_t sector, uint64_t count)
+uint32_t
+raidz_discard(
+    struct raidz_group *rg, uint64_t sector, uint64_t count, uint32_t drives, uint32_t *out_late)
 {
 	struct raidz_config cfg = raidz_cfg_now(rg);
 	uint64_t capacity = raidz_capacity_sectors(&cfg);
-	uint64_t per_row = rg->cfg.kind == RAIDZ_KIND_MIRROR ? 1 : rg->cfg.width;
+	uint64_t per_row = cfg.kind == RAIDZ_KIND_MIRROR ? 1 : cfg.width;
+	uint32_t done = 0;
+
+	*out_late = 0;
 	if (sector > capacity || count > capacity - sector) {
-		return;
+		return 0;
 	}
 	uint64_t first = DIV_UP(sector, per_row);
 	uint64_t end = (sector + count) / per_row;
@@ -255,15 +259,27 @@ raidz_discard(struct raidz_group *rg, uint64_t sector, uint64_t count)
 
 	raidz_enter(rg, &cols);
 	kb_group_init(&group);
-	for (uint32_t c = 0; c < cols.cfg.width && first < end && !cols.readonly; c++) {
-		if (cols.drive[c] == NULL) {
+	if (first >= end || cols.readonly) {
+		drives = 0;
+	}
+	for (uint32_t c = 0; c < cols.cfg.width; c++) {
+		if ((drives >> c & 1) == 0 || cols.drive[c] == NULL ||
+		    !kb_discards(cols.drive[c])) {
+			drives &= ~(1u << c);
 			continue;
 		}
 		io[c] = (struct kb_io){.op = KB_DISCARD,
 		    .off_bytes = rg->cfg.base_bytes + (first << SECTOR_SHIFT),
 		    .len_bytes = (end - first) << SECTOR_SHIFT};
-		kb_submit(cols.drive[c], &io[c], &group, 0);
+		kb_submit(cols.drive[c], &io[c], &group, rt_now_ns() + RAIDZ_DISCARD_NS);
 	}
 	kb_group_wait(&group);
+	for (uint32_t c = 0; c < cols.cfg.width; c++) {
+		if ((drives >> c & 1) != 0) {
+			done |= io[c].status == 0 ? 1u << c : 0;
+			*out_late |= io[c].status == -ETIMEDOUT ? 1u << c : 0;
+		}
+	}
 	raidz_leave(rg, &cols);
+	return done;
 }

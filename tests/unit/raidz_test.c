@@ -401,7 +401,8 @@ run_readonly(void *arg UNUSED)
 		CU_ASSERT(rig_same(rep.cksum_bad, 1u << bad));
 		CU_ASSERT(rig_same(rep.rewritten, 0));
 		CU_ASSERT_EQUAL(rig_write(&r, &b, &rep), -EROFS);
-		raidz_discard(r.rg, 0, 10000 / 7 * 7);
+		uint32_t late;
+		CU_ASSERT(raidz_discard(r.rg, 0, 10000 / 7 * 7, UINT32_MAX, &late) == 0);
 		CU_ASSERT_EQUAL(rig_count_io(&r, true), writes);
 		raidz_group_set_readonly(r.rg, false);
 		CU_ASSERT_EQUAL(rig_scrub(&r, &b, &rep), 0);
@@ -415,6 +416,7 @@ run_readonly(void *arg UNUSED)
 static void
 run_discard(void *arg UNUSED)
 {
+	uint32_t late;
 	struct rig r;
 	struct rig_block before, after, gone;
 	struct raidz_report rep;
@@ -426,13 +428,16 @@ run_discard(void *arg UNUSED)
 	CU_ASSERT_EQUAL(rig_write(&r, &gone, &rep), 0);
 	CU_ASSERT_EQUAL(rig_write(&r, &after, &rep), 0);
 	for (uint32_t i = 0; i < 20; i++) {
-		raidz_discard(r.rg, 1038, 38); /* a drive may ignore it, but not each time */
+		/* a drive may ignore it, but not each time */
+		CU_ASSERT(raidz_discard(r.rg, 1038, 38, 0x7f, &late) == 0x7f);
+		CU_ASSERT(late == 0);
 	}
 	CU_ASSERT_EQUAL(rig_read(&r, &before, &rep), 0);
 	CU_ASSERT_EQUAL(rig_read(&r, &after, &rep), 0);
 	CU_ASSERT_EQUAL(rig_read(&r, &gone, &rep), -ERR_CKSUM);
-	raidz_discard(r.rg, UINT64_MAX, 2);
-	raidz_discard(r.rg, 5, UINT64_MAX);
+	CU_ASSERT(raidz_discard(r.rg, UINT64_MAX, 2, 0x7f, &late) == 0);
+	CU_ASSERT(raidz_discard(r.rg, 5, UINT64_MAX, 0x7f, &late) == 0);
+	CU_ASSERT(raidz_discard(r.rg, 1038, 38, 0x11, &late) == 0x11);
 	CU_ASSERT_EQUAL(rig_read(&r, &before, &rep), 0);
 	rig_block_done(&before);
 	rig_block_done(&gone);
