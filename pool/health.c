@@ -459,7 +459,7 @@ all_look(struct pool *p, const struct pool_health_config *cfg, uint8_t *ill)
 	for (uint32_t i = 0; i < p->v.drive_count; i++) {
 		struct vdev_drive *d = &p->v.drives[i];
 
-		if (ill[i] == 0 || d->role != DRIVE_ROLE_DATA) {
+		if (ill[i] == 0 || d->role != DRIVE_ROLE_DATA || d->twin) {
 			continue;
 		}
 		if ((ill[i] & (1u << ILL_SLOW)) != 0 && others_slow(p, d, &cfg->slow)) {
