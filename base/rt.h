@@ -112,12 +112,14 @@ void rt_post(unsigned reactor, struct rt_msg *m);
 
 /* Something to poll each turn of the current reactor; poll returns how many events it handled.
  * wants_poll: true while there is work outstanding that only polling finds (keeps the reactor awake,
- * at first spinning, after 100 us in naps of 20 us). Both run on the loop and never park. poll may
- * remove its own poller, no other; added and removed on the same reactor. */
+ * at first spinning, after 100 us in naps of 20 us). nap_ns: NULL, or how late a look may be without harm, 0 when it
+ * should be at once: with more than a wake-up takes the reactor naps so long and doesn't spin first. All run on the loop
+ * and never park. poll may remove its own poller, no other; added and removed on the same reactor. */
 struct rt_poller {
 	struct list link;
 	unsigned (*poll)(struct rt_poller *p);
 	bool (*wants_poll)(struct rt_poller *p);
+	uint64_t (*nap_ns)(struct rt_poller *p);
 };
 void rt_poller_add(struct rt_poller *p);
 void rt_poller_remove(struct rt_poller *p);

@@ -132,6 +132,8 @@ struct reactor {
 	int event_next, event_count;
 	uint64_t turn_ns;                              /* [r] when the current turn began */
 	uint64_t polled_at_ns, idle_since_ns, spin_ns; /* [r] */
+	/* [r] by how much a nap is longer than asked for, on average; when that last changed */
+	uint64_t nap_late_ns, napped_at_ns;
 	uint64_t rand_words[RT_RAND_WORDS];
 	uint32_t rand_left;
 	struct fiber_pool pools[FIBER_CLASSES];

@@ -9,7 +9,9 @@
  * then it sleeps in epoll until the next timer. How long it spins follows what the last sleeps were
  * like: short ones (work came soon) lengthen it, long ones shorten it to almost nothing. While a
  * poller has work outstanding that only polling finds, it spins longer and then naps in short
- * steps.
+ * steps; when the poller says how late a look may be without harm, and that is more than a wake-up
+ * takes here, it naps so long and doesn't spin first. What a wake-up takes is learnt: by how much
+ * naps were longer than asked for.
  */
 #include <sys/prctl.h>
 #include "base/check.h"
@@ -19,6 +21,9 @@
 #define SPIN_NS_MAX (50 * NSEC_PER_USEC)
 #define POLL_SPIN_NS (100 * NSEC_PER_USEC)
 #define POLL_NAP_NS (20 * NSEC_PER_USEC)
+#define NAP_NS_MIN (30 * NSEC_PER_USEC)
+#define NAP_LATE_NS_MAX (2 * NSEC_PER_MSEC)
+#define NAP_FORGET_NS (1 * NSEC_PER_MSEC)
 #define TIMER_SLACK_NS 1000ul
 #define EVENTS_EVERY_NS (20 * NSEC_PER_USEC)
 #define FIBERS_PER_TURN_MAX 64u
@@ -48,6 +53,24 @@ reactor_wants_poll(struct reactor *r)
 		}
 	}
 	return false;
+}
+
+/* The same, and how late all of them let themselves be looked at; 0: at once, or nobody knows. */
+static bool
+reactor_wants_poll_in(struct reactor *r, uint64_t *out_nap_ns)
+{
+	uint64_t nap_ns = RT_FOREVER;
+	bool wants = false;
+	list_for_each(item, &r->pollers)
+	{
+		struct rt_poller *p = list_entry(item, struct rt_poller, link);
+		if (p->wants_poll(p)) {
+			wants = true;
+			nap_ns = MIN(nap_ns, p->nap_ns != NULL ? p->nap_ns(p) : 0);
+		}
+	}
+	*out_nap_ns = nap_ns;
+	return wants;
 }
 
 void
@@ -108,7 +131,8 @@ reactor_turn(struct reactor *r)
 	return count;
 }
 
-static void
+/* False: woken before. */
+static bool
 reactor_sleep(struct reactor *r, uint64_t now, uint64_t timeout_ns)
 {
 	uint64_t next = timers_next(&r->timers);
@@ -118,23 +142,56 @@ reactor_sleep(struct reactor *r, uint64_t now, uint64_t timeout_ns)
 	atomic_store(&r->sleeping, true);
 	if (!inbox_empty(r)) {
 		atomic_store(&r->sleeping, false);
-		return;
+		return false;
 	}
-	reactor_events(r, timeout_ns);
-	uint64_t slept = rt_now_ns() - now;
-	r->spin_ns = slept < SPIN_NS_MAX ? MIN(r->spin_ns * 2, SPIN_NS_MAX)
-					 : MAX(r->spin_ns / 2, SPIN_NS_MIN);
+	unsigned events = reactor_events(r, timeout_ns);
+	r->polled_at_ns = rt_now_ns();
+	return events == 0;
 }
 
+/* How late naps end, on average. On a machine with more to do than it can, that is long at once; it
+ * is forgotten slowly, and tried again. */
+static void
+reactor_learn_late(struct reactor *r, uint64_t late_ns)
+{
+	r->nap_late_ns = (7 * r->nap_late_ns + MIN(late_ns, NAP_LATE_NS_MAX)) / 8;
+}
+
+/* False: waking up would take too long for that. */
+static bool
+reactor_nap(struct reactor *r, uint64_t now, uint64_t nap_ns)
+{
+	if (nap_ns < NAP_NS_MIN || r->nap_late_ns > 3 * nap_ns) {
+		if (now - r->napped_at_ns > NAP_FORGET_NS) {
+			r->nap_late_ns -= r->nap_late_ns / 256;
+			r->napped_at_ns = now;
+		}
+		return false;
+	}
+	uint64_t ask_ns = MAX(nap_ns - MIN(nap_ns, r->nap_late_ns), NAP_NS_MIN / 2);
+	bool whole = reactor_sleep(r, now, ask_ns);
+	r->napped_at_ns = r->polled_at_ns;
+	uint64_t slept_ns = r->polled_at_ns - now;
+	if (whole && slept_ns > ask_ns) {
+		reactor_learn_late(r, slept_ns - ask_ns);
+	}
+	return true;
+}
+
+/* The turn before found nothing, so it was short, and its time will do. */
 static void
 reactor_idle(struct reactor *r)
 {
-	uint64_t now = rt_now_ns();
+	uint64_t now = r->turn_ns;
 	if (r->idle_since_ns == 0) {
 		r->idle_since_ns = now;
 	}
 	uint64_t idle = now - r->idle_since_ns;
-	bool polling = reactor_wants_poll(r);
+	uint64_t nap_ns;
+	bool polling = reactor_wants_poll_in(r, &nap_ns);
+	if (polling && reactor_nap(r, now, nap_ns)) {
+		return;
+	}
 	if (idle < (polling ? POLL_SPIN_NS : r->spin_ns)) {
 		cpu_relax();
 		return;
@@ -143,7 +200,10 @@ reactor_idle(struct reactor *r)
 	if (r->id == 0 && rt.main_done) {
 		timeout = STOP_NAP_NS;
 	}
-	reactor_sleep(r, now, timeout);
+	(void)reactor_sleep(r, now, timeout);
+	uint64_t slept = r->polled_at_ns - now;
+	r->spin_ns = slept < SPIN_NS_MAX ? MIN(r->spin_ns * 2, SPIN_NS_MAX)
+					 : MAX(r->spin_ns / 2, SPIN_NS_MIN);
 }
 
 /* Reactor 0, once main_fn has returned: the others get a moment to run to their ends. */

@@ -262,6 +262,10 @@ io_enter(struct kb_lane *lane, struct kb_io *io, uint64_t deadline_ns)
 static void
 io_begin(struct kb_lane *lane, struct kb_io *io)
 {
+	if (likely(list_empty(&lane->starved) && !list_empty(&lane->free))) {
+		req_begin(req_take(lane), io); /* nobody is before it in the line */
+		return;
+	}
 	list_push_back(&lane->starved, &io->link);
 	lane_feed(lane);
 	if (!list_empty(&lane->starved)) {
@@ -399,7 +403,9 @@ kb_req_complete(struct kb_req *req, int status)
 	if (io != NULL) {
 		io_finish(lane, io, status);
 	}
-	lane_feed(lane);
+	if (unlikely(!list_empty(&lane->starved))) {
+		lane_feed(lane);
+	}
 	if (unlikely(lane->closing)) {
 		lane_check_closed(lane);
 	}

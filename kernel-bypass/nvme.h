@@ -59,6 +59,14 @@
 #define NVME_NAMESPACES_MAX 32u
 
 #define NVME_POLL_NS (5 * NSEC_PER_MSEC)       /* after so long without an event: interrupts */
+#define NVME_REAP_MAX 8u   /* completions of a turn, so that there are new commands soon after */
+#define NVME_ACK_SPARE 16u /* completion entries kept free beyond those awaited */
+#define NVME_RING_MAX 8u   /* commands between looks whether to ring */
+#define NVME_HOLD_TOLD 8u  /* with so many out a dear doorbell waits */
+#define NVME_HOLD_NS (200 * NSEC_PER_USEC) /* for no longer */
+#define NVME_DOZE_TOLD 8u                  /* with so many out a look may wait */
+#define NVME_DOZE_PART 4u                  /* for such a part of what an answer takes */
+#define NVME_ANSWER_NS_MAX (800 * NSEC_PER_USEC) /* that is taken for no longer */
 #define NVME_NAP_NS (1 * NSEC_PER_MSEC)        /* between looks, where there are no interrupts */
 #define NVME_IRQ_EVENTS 256u                   /* after so many events: polling */
 #define NVME_ADMIN_NS (5 * NSEC_PER_SEC)       /* an admin command */
@@ -206,6 +214,9 @@ struct nvme_qpair {
 	bool irq_is_open, irq_on;                       /* [r] */
 	uint32_t irq_events;            /* [r] events since the interrupt was let through */
 	uint64_t event_ns;              /* [r] last sign of life */
+	uint64_t untold_ns;             /* [r] when the first that the doorbell doesn't tell was written */
+	uint64_t last_ns;               /* [r] when the last that was answered began */
+	uint64_t answer_ns;             /* [r] how long a command takes, on average */
 	unsigned offences;              /* [r] since the last reset */
 	_Atomic uint64_t offence_count; /* [a] ever; written on the reactor */
 	_Atomic uint64_t requeue_count; /* [a] requests sent again after a reset */
@@ -221,10 +232,21 @@ struct nvme_qpair {
 void nvme_req_begin(struct nvme_req *nr);
 void nvme_slot_give(struct nvme_qpair *qp, unsigned i);
 void nvme_qpair_fill(struct nvme_qpair *qp);
-unsigned nvme_qpair_reap(struct nvme_qpair *qp);
+void nvme_qpair_add(struct nvme_qpair *qp, struct nvme_req *nr);
+unsigned nvme_qpair_reap(struct nvme_qpair *qp, unsigned max);
 unsigned nvme_qpair_poll(struct rt_poller *p);
 bool nvme_qpair_wants_poll(struct rt_poller *p);
+uint64_t nvme_qpair_nap_ns(struct rt_poller *p);
 void nvme_qpair_irq(struct nvme_irq *irq);
+
+/* nvme_bell.c */
+void nvme_qpair_advance(struct nvme_qpair *qp); /* a command has been written at its tail */
+void nvme_qpair_ring(struct nvme_qpair *qp);    /* for all that is not told, if it is time */
+void nvme_qpair_ack(struct nvme_qpair *qp);     /* the completion entries seen go back */
+void nvme_qpair_ack_if_due(struct nvme_qpair *qp);
+/* Commands that the controller knows of and has not answered, as far as we have seen. (It may answer
+ * others.) */
+uint32_t nvme_qpair_told(const struct nvme_qpair *qp);
 
 /* nvme_queue_life.c: everything that is not the path of a good I/O */
 void nvme_qpair_init(struct nvme_qpair *qp);

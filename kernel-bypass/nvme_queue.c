@@ -4,13 +4,16 @@
  *
  * A request is sent as one or more commands, as many as are free; what is left of it stays at the
  * head of the waiting list. It ends when nothing of it is flying and all has been sent, or
- * something has failed. The doorbell is rung once per turn of the reactor, for all that was
- * written.
+ * something has failed.
  *
- * Polling and sleeping: while commands are out the poller is on the reactor. It asks for turns
- * until nothing has come for NVME_POLL_NS; then it lets the interrupt through, and the reactor may
- * sleep. After NVME_IRQ_EVENTS completions the interrupt is held back again. Letting through and
- * holding back are system calls; a queue that is kept busy never makes one.
+ * Controller and reactor work at the same time: a turn takes few answers and lets the fibers that
+ * waited for them run. When their commands are told is in nvme_bell.c.
+ *
+ * Polling and sleeping: while commands are out the poller is on the reactor. It asks for turns,
+ * with many commands out after naps (nvme_qpair_nap_ns), until nothing has come for NVME_POLL_NS;
+ * then it lets the interrupt through, and the reactor may sleep. After NVME_IRQ_EVENTS completions
+ * the interrupt is held back again. Letting through and holding back are system calls; a queue that
+ * is kept busy never makes one.
  */
 #include "kernel-bypass/nvme.h"
 
@@ -18,63 +21,6 @@ static struct nvme_drive *
 drive_of(const struct nvme_req *nr)
 {
 	return container_of(nr->req.lane->drive, struct nvme_drive, drive);
-}
-
-/* ---- doorbells ---- */
-
-/*
- * The value goes into memory; true: the doorbell must be rung as well. The controller says until
- * where it has looked, then looks once more; we write, then look what it said: one of us sees the
- * other.
- */
-static bool
-bell_shadow(struct nvme_bell *b, uint32_t old, uint32_t value)
-{
-	*b->shadow = htole32(value);
-	atomic_thread_fence(memory_order_seq_cst);
-	uint32_t event = le32toh(*b->event);
-	return (uint16_t)(value - event - 1) < (uint16_t)(value - old);
-}
-
-static void
-bell_tell(struct nvme_qpair *qp, struct nvme_bell *b, uint32_t value)
-{
-	uint32_t old = b->said;
-
-	b->said = value;
-	/* what the controller will fetch must be in memory first */
-	atomic_thread_fence(memory_order_release);
-	if (qp->shadowed && !bell_shadow(b, old, value)) {
-		return;
-	}
-	if (b->reg != NULL) {
-		*b->reg = htole32(value);
-	} else {
-		qp->ctrl->dev->ops->write32(qp->ctrl->dev, b->off, value);
-	}
-}
-
-static void
-qpair_ring(struct nvme_qpair *qp)
-{
-	if (qp->sq_bell.said != qp->sq_tail) {
-		bell_tell(qp, &qp->sq_bell, qp->sq_tail);
-	}
-}
-
-/* Gives the controller its completion entries back: a quarter of the queue at a time, so that it
- * never waits for room, or all that have been seen. */
-static void
-qpair_ack(struct nvme_qpair *qp, bool all)
-{
-	uint32_t seen = qp->cq_head - qp->cq_bell.said;
-
-	if (qp->cq_head < qp->cq_bell.said) {
-		seen += qp->entries;
-	}
-	if (seen != 0 && (all || seen * 4 >= qp->entries)) {
-		bell_tell(qp, &qp->cq_bell, qp->cq_head);
-	}
 }
 
 /* ---- the end of a request ---- */
@@ -145,8 +91,30 @@ nvme_slot_give(struct nvme_qpair *qp, unsigned i)
 	qp->free[qp->free_count++] = (uint8_t)i;
 }
 
+/* Nearly all there are: one piece of memory, of one or two pages from the start of a page on, for
+ * one command. False: not of that kind. */
+static bool
+fill_plain(const struct nvme_drive *d, struct nvme_req *nr, struct nvs_sqe *sqe)
+{
+	const struct nvme_dev *dev = d->ctrl->dev;
+	uintptr_t off = (uintptr_t)nr->req.iov[0].iov_base - dev->arena_va;
+	uint64_t len = nr->req.len_bytes;
+
+	if (nr->req.seg_count != 1 || nr->at.done_bytes != 0 || len > 2 * NVS_PAGE_BYTES ||
+	    len > d->limit_bytes || d->ns.boundary_bytes != 0 || off > dev->arena_bytes ||
+	    len > dev->arena_bytes - off || (dev->arena_iova + off) % NVS_PAGE_BYTES != 0) {
+		return false;
+	}
+	sqe->dptr.prp[0] = le64_of(dev->arena_iova + off);
+	if (len > NVS_PAGE_BYTES) {
+		sqe->dptr.prp[1] = le64_of(dev->arena_iova + off + NVS_PAGE_BYTES);
+	}
+	nr->at.done_bytes = len;
+	return true;
+}
+
 static int64_t
-fill_data(struct nvme_qpair *qp, struct nvme_req *nr, unsigned slot, struct nvs_sqe *sqe)
+fill_pieces(struct nvme_qpair *qp, struct nvme_req *nr, unsigned slot, struct nvs_sqe *sqe)
 {
 	const struct nvme_drive *d = drive_of(nr);
 	const struct nvme_dev *dev = qp->ctrl->dev;
@@ -169,7 +137,19 @@ fill_data(struct nvme_qpair *qp, struct nvme_req *nr, unsigned slot, struct nvs_
 		in.limit_bytes = (uint32_t)MIN(in.limit_bytes, to_boundary);
 	}
 	in.sgl = d->sgl && in.limit_bytes > 2 * NVS_PAGE_BYTES;
-	int64_t len = nvme_map(&in, &nr->at, sqe);
+	return nvme_map(&in, &nr->at, sqe);
+}
+
+static int64_t
+fill_data(struct nvme_qpair *qp, struct nvme_req *nr, unsigned slot, struct nvs_sqe *sqe)
+{
+	const struct nvme_drive *d = drive_of(nr);
+	uint64_t off = nr->req.off_bytes + nr->at.done_bytes;
+	int64_t len = (int64_t)nr->req.len_bytes;
+
+	if (!fill_plain(d, nr, sqe)) {
+		len = fill_pieces(qp, nr, slot, sqe);
+	}
 	if (len < 0) {
 		return len;
 	}
@@ -213,14 +193,21 @@ fill_discard(struct nvme_qpair *qp, struct nvme_req *nr, unsigned slot, struct n
 
 /* A flush, or the one behind a write on a controller that ignores FUA: when all of it is done. */
 static bool
-req_wants_flush(const struct nvme_req *nr)
+req_wants_flush_now(const struct nvme_req *nr)
 {
 	if (nr->req.op == KB_FLUSH) {
 		return !nr->flush_sent;
 	}
-	return nr->req.op == KB_WRITE && (nr->req.flags & KB_FUA) != 0 &&
-	       drive_of(nr)->ignores_fua && !nr->flush_sent && nr->flying == 0 &&
-	       nr->at.done_bytes == nr->req.len_bytes && nvme_drive_needs_flush(drive_of(nr));
+	return nr->req.op == KB_WRITE && drive_of(nr)->ignores_fua && !nr->flush_sent &&
+	       nr->flying == 0 && nr->at.done_bytes == nr->req.len_bytes &&
+	       nvme_drive_needs_flush(drive_of(nr));
+}
+
+static inline bool
+req_wants_flush(const struct nvme_req *nr)
+{
+	return unlikely(nr->req.op == KB_FLUSH || (nr->req.flags & KB_FUA) != 0) &&
+	       req_wants_flush_now(nr);
 }
 
 static bool
@@ -254,13 +241,13 @@ qpair_send_one(struct nvme_qpair *qp, struct nvme_req *nr)
 	}
 	sqe.cid = le16_of(atomic_load_explicit(&s->cid, memory_order_relaxed));
 	memcpy(&qp->sq[qp->sq_tail], &sqe, sizeof(sqe));
-	qp->sq_tail = qp->sq_tail + 1 == qp->entries ? 0 : qp->sq_tail + 1;
 	nr->flying++;
+	nvme_qpair_advance(qp);
 	return true;
 }
 
-/* Sends of the head of the waiting list what there are slots for. */
-static void
+/* Sends of it what there are slots for; false: there were too few. It may have ended. */
+static bool
 qpair_send(struct nvme_qpair *qp, struct nvme_req *nr)
 {
 	while (!req_is_sent(nr) && qp->free_count > 0) {
@@ -268,19 +255,32 @@ qpair_send(struct nvme_qpair *qp, struct nvme_req *nr)
 			req_fail(nr, -EIO, false);
 		}
 	}
-	if (req_is_sent(nr)) {
-		list_remove(&nr->wait_link);
-		if (nr->flying == 0) {
-			req_end(qp, nr);
-		}
+	if (!req_is_sent(nr)) {
+		return false;
 	}
+	list_remove(&nr->wait_link);
+	if (nr->flying == 0) {
+		req_end(qp, nr);
+	}
+	return true;
 }
 
 void
 nvme_qpair_fill(struct nvme_qpair *qp)
 {
 	while (!qp->frozen && qp->free_count > 0 && !list_empty(&qp->waiting)) {
-		qpair_send(qp, list_first(&qp->waiting, struct nvme_req, wait_link));
+		(void)qpair_send(qp, list_first(&qp->waiting, struct nvme_req, wait_link));
+	}
+}
+
+/* A new request; it waits in line, unless there is none. */
+void
+nvme_qpair_add(struct nvme_qpair *qp, struct nvme_req *nr)
+{
+	bool wait = qp->frozen || qp->free_count == 0 || !list_empty(&qp->waiting);
+
+	if (wait || !qpair_send(qp, nr)) {
+		list_push_back(&qp->waiting, &nr->wait_link);
 	}
 }
 
@@ -346,17 +346,18 @@ qpair_completion(struct nvme_qpair *qp, const struct nvs_cqe *cqe)
 		return;
 	}
 	struct nvme_req *nr = qp->slots[i].req;
+	qp->last_ns = nr->req.start_ns;
 	nvme_slot_give(qp, i);
 	qpair_command_done(qp, nr, le16_get(cqe->status));
 }
 
-/* At most a queue's worth, so that a controller that never stops answering doesn't keep us. */
+/* At most so many, so that a controller that never stops answering doesn't keep us. */
 unsigned
-nvme_qpair_reap(struct nvme_qpair *qp)
+nvme_qpair_reap(struct nvme_qpair *qp, unsigned max)
 {
 	unsigned count = 0;
 
-	while (count < qp->entries) {
+	while (count < max) {
 		volatile struct nvs_cqe *e = &qp->cq[qp->cq_head];
 		uint16_t status = le16toh(*(volatile uint16_t *)(volatile void *)&e->status);
 		struct nvs_cqe copy;
@@ -391,6 +392,8 @@ static void
 qpair_saw(struct nvme_qpair *qp, unsigned events)
 {
 	qp->event_ns = rt_turn_ns();
+	uint64_t answer_ns = MIN(qp->event_ns - qp->last_ns, NVME_ANSWER_NS_MAX);
+	qp->answer_ns = (7 * qp->answer_ns + answer_ns) / 8;
 	qp->irq_events += events;
 	if (qp->irq_on && qp->irq_events > NVME_IRQ_EVENTS) {
 		qpair_irq_pass(qp, false);
@@ -413,18 +416,18 @@ nvme_qpair_poll(struct rt_poller *p)
 {
 	struct nvme_qpair *qp = container_of(p, struct nvme_qpair, poller);
 
-	qpair_ring(qp);
-	unsigned events = nvme_qpair_reap(qp);
+	/* few in a turn, so that the controller has new commands soon after */
+	unsigned events = nvme_qpair_reap(qp, NVME_REAP_MAX);
+	nvme_qpair_ack_if_due(qp);
+	nvme_qpair_ring(qp);
 	if (events > 0) {
-		qpair_ack(qp, qp->irq_on);
 		nvme_qpair_fill(qp);
-		qpair_ring(qp);
 		qpair_saw(qp, events);
 	} else if (qp->busy_count == 0 && (list_empty(&qp->waiting) || qp->frozen)) {
-		qpair_ack(qp, true);
+		nvme_qpair_ack(qp);
 		rt_poller_remove(p);
 	} else if (!qp->irq_on && rt_turn_ns() - qp->event_ns >= NVME_POLL_NS) {
-		qpair_ack(qp, true);
+		nvme_qpair_ack(qp);
 		qpair_leave_polling(qp);
 	}
 	return events;
@@ -442,19 +445,29 @@ nvme_qpair_wants_poll(struct rt_poller *p)
 	}
 	bool woken = qp->irq_on || (!qp->irq_is_open && qp->timer.heap_index != 0);
 	return qp->sq_bell.said != qp->sq_tail || (qp->busy_count > 0 && !woken) ||
-	       rt_now_ns() - qp->event_ns < NVME_POLL_NS;
+	       rt_turn_ns() - qp->event_ns < NVME_POLL_NS;
+}
+
+/* With many commands out a look may be late by a part of what they take anyway: the controller has
+ * others to go on with, and the look finds several. */
+uint64_t
+nvme_qpair_nap_ns(struct rt_poller *p)
+{
+	struct nvme_qpair *qp = container_of(p, struct nvme_qpair, poller);
+
+	return nvme_qpair_told(qp) < NVME_DOZE_TOLD ? 0 : qp->answer_ns / NVME_DOZE_PART;
 }
 
 void
 nvme_qpair_irq(struct nvme_irq *irq)
 {
 	struct nvme_qpair *qp = container_of(irq, struct nvme_qpair, irq);
-	unsigned events = nvme_qpair_reap(qp);
+	unsigned events = nvme_qpair_reap(qp, qp->entries);
 
 	if (events > 0) {
-		qpair_ack(qp, true);
+		nvme_qpair_ack(qp);
 		nvme_qpair_fill(qp);
-		qpair_ring(qp);
+		nvme_qpair_ring(qp);
 		qpair_saw(qp, events);
 	}
 }

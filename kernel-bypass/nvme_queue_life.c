@@ -43,6 +43,7 @@ nvme_qpair_init(struct nvme_qpair *qp)
 	list_init(&qp->poller.link);
 	qp->poller.poll = nvme_qpair_poll;
 	qp->poller.wants_poll = nvme_qpair_wants_poll;
+	qp->poller.nap_ns = nvme_qpair_nap_ns;
 	qp->irq.fn = nvme_qpair_irq;
 	qp->frozen = true;
 	/* one less than entries: the queue is never full */
@@ -62,8 +63,10 @@ nvme_qpair_start(struct nvme_qpair *qp, struct nvme_req *nr)
 		kb_req_complete(&nr->req, -ERR_GONE);
 		return;
 	}
-	list_push_back(&qp->waiting, &nr->wait_link);
-	qpair_go_on(qp);
+	nvme_qpair_add(qp, nr);
+	if (qp->busy_count > 0) {
+		qpair_wake(qp);
+	}
 }
 
 /* ---- deadlines ---- */
@@ -171,7 +174,7 @@ req_reclaim(struct nvme_qpair *qp, struct nvme_req *nr)
 void
 nvme_qpair_reclaim(struct nvme_qpair *qp)
 {
-	nvme_qpair_reap(qp);
+	nvme_qpair_reap(qp, qp->entries);
 	for (unsigned i = 0; i < qp->entries; i++) {
 		struct nvme_req *nr = qp->slots[i].req;
 		if (nr == NULL) {

@@ -443,7 +443,15 @@ device_wants_poll(struct rt_poller *p)
 	return container_of(p, struct device, poller)->polls_left > 0;
 }
 
-/* A device whose completion is found only by looking often enough. */
+static uint64_t
+device_nap_ns(struct rt_poller *p)
+{
+	(void)p;
+	return rt_random_u64() % (60 * NSEC_PER_USEC); /* also less than a nap is worth */
+}
+
+/* A device whose completion is found only by looking often enough; how late each look may be, it
+ * says for the second half. */
 static void
 poller_main(void *arg)
 {
@@ -452,7 +460,8 @@ poller_main(void *arg)
 	d->poller.wants_poll = device_wants_poll;
 	d->waiting = fiber_self();
 	rt_poller_add(&d->poller);
-	for (unsigned i = 0; i < 20; i++) {
+	for (unsigned i = 0; i < 40; i++) {
+		d->poller.nap_ns = i < 20 ? NULL : device_nap_ns;
 		d->polls_left = 1 + (unsigned)(rt_random_u64() % 100);
 		while (d->polls_left > 0) {
 			fiber_park();

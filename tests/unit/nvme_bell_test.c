@@ -74,6 +74,62 @@ test_storm(void)
 	bug_set_buggify(0);
 }
 
+struct slow {
+	struct nvme_rig *r;
+	struct waitgroup done;
+	uint64_t next;
+};
+
+static void
+slow_fiber(void *arg)
+{
+	struct slow *s = arg;
+	uint64_t at = s->next++;
+
+	UNIT_CHECK(rig_write(s->r->d[0], at, at, 0) == 0);
+	wg_done(&s->done);
+}
+
+/* A controller that is busy with slow commands and doesn't look into memory any more still learns
+ * of a new one soon. */
+static void
+life_slow(struct nvme_rig *r)
+{
+	struct slow s = {.r = r};
+
+	rig_open(r);
+	r->faults.latency_ns_min = r->faults.latency_ns_max = 500 * NSEC_PER_MSEC;
+	rig_fault(r);
+	wg_init(&s.done);
+	wg_add(&s.done, FIBERS);
+	for (unsigned i = 0; i < FIBERS; i++) {
+		fiber_spawn_wait(0, FIBER_REQUEST, "slow", slow_fiber, &s);
+	}
+	fiber_sleep(50 * NSEC_PER_MSEC);
+	r->faults.latency_ns_min = r->faults.latency_ns_max = 10 * NSEC_PER_USEC;
+	rig_fault(r);
+	for (uint64_t i = 0; i < 20; i++) {
+		uint64_t start_ns = rt_now_ns();
+		CU_ASSERT(rig_write(r->d[0], 100 + i, i, 0) == 0);
+		CU_ASSERT(rt_now_ns() - start_ns < 10 * NSEC_PER_MSEC);
+		fiber_sleep(rt_random_u64() % (4 * NSEC_PER_MSEC));
+	}
+	wg_wait(&s.done);
+	rig_close(r);
+}
+
+static void
+test_slow(void)
+{
+	struct nvme_rig r = {.opt = rig_options()};
+
+	for (unsigned i = 0; i < 8; i++) {
+		r.opt.shadow_bells = i % 2 != 0;
+		r.opt.no_interrupts = i % 4 > 1;
+		rig_live(&r, unit_seed(40) + i, life_slow);
+	}
+}
+
 /* A reset, and the page of shadows is as new: no old value is taken for a new one. */
 static void
 life_reset(struct nvme_rig *r)
@@ -166,6 +222,7 @@ main(int argc, char **argv)
 {
 	static const struct unit_test tests[] = {
 	    {"storm", test_storm},
+	    {"slow", test_slow},
 	    {"reset", test_reset},
 	    {"liar", test_liar},
 	    {"cache", test_cache},
