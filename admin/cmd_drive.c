@@ -118,6 +118,14 @@ pool_cmd_online(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		return -e->code;
 	}
 	int err = pool_drive_online(ap->pool, &d.guid);
+	if (err == 0 && adm_arg_flag(args, "expand")) {
+		char why[200];
+		err = pool_expand(ap->pool, &d.guid, why, sizeof(why));
+		if (err != 0 && why[0] != '\0') {
+			return adm_fail(
+			    e, err, "the set of drive %.120s can't grow: %s", d.path, why);
+		}
+	}
 	switch (err) {
 	case 0:
 		return 0;

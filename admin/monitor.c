@@ -173,6 +173,25 @@ sched_note(void *arg, const char *text)
 	diary_add(ap, DIARY_HISTORY, "agated", "fs snapshot", text);
 }
 
+/* ---- larger drives ---- */
+
+static void
+expand_look(struct adm *a, struct adm_pool *ap)
+{
+	char why[200];
+	if (!props_is(ap, "autoexpand", "on") || pool_is_readonly(ap->pool) ||
+	    pool_is_suspended(ap->pool) || pool_expandable_bytes(ap->pool) == 0) {
+		return;
+	}
+	mutex_lock(&a->drives_lock);
+	int err = pool_expand(ap->pool, NULL, why, sizeof(why));
+	mutex_unlock(&a->drives_lock);
+	if (err == 0) {
+		diary_add(ap, DIARY_HISTORY, "agated", "pool online",
+		    "online -e: autoexpand, all drives of a set are larger");
+	}
+}
+
 /* ---- the fiber ---- */
 
 /* An NVMe drive that has been plugged in goes to the driver that the policy says, before it is
@@ -208,6 +227,7 @@ monitor_look(struct adm_monitor *m)
 			scrub_look(ap);
 			mutex_unlock(&a->drives_lock);
 		}
+		expand_look(a, ap);
 		diff_look(a, ap);
 		trash_look(ap);
 		sched_run(ap, (int64_t)(rt_wall_ns() / NSEC_PER_SEC), sched_note, ap);

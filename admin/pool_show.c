@@ -300,6 +300,8 @@ pool_json(struct adm *a, const struct adm_pool *ap, const struct pool_status *st
 	    "usable", (json_int_t)st->usable_bytes, "free", (json_int_t)st->usable_free_bytes,
 	    "log", (json_int_t)st->log_ring_bytes, "log_used", (json_int_t)st->log_used_bytes,
 	    "data_errors", (json_int_t)st->data_errors, "log_in_pool", st->log_in_pool);
+	json_object_set_new(
+	    o, "expandable", json_integer((json_int_t)pool_expandable_bytes(ap->pool)));
 	if (whole) {
 		pool_action(st, action, sizeof(action));
 		json_object_set_new(o, "action", adm_text(action));

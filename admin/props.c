@@ -17,6 +17,7 @@ struct prop {
 };
 static const struct prop all_props[] = {
     {"autoreplace", {"off", "on"}, "an empty drive in a lost one's place is taken"},
+    {"autoexpand", {"off", "on"}, "sets grow when all their drives are larger"},
     {"failmode", {"wait", "continue"}, "without enough drives, clients wait or get errors"},
     {"undo", {"24h", "off", "1h", "7d", "30d"}, "how long a destroyed filesystem can be had back"},
     {"scrub", {"monthly", "weekly", "off"}, "how often all blocks are verified"},

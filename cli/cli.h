@@ -20,7 +20,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_UNREACHABLE = 3 };
 struct cli_args {
 	bool bare, exact, json;                        /* -H -p -j */
 	bool dry_run, force, yes, recursive, readonly; /* -n -f -y -r -R */
-	bool stop, temporary, verbose;                 /* -s -t -v */
+	bool stop, temporary, verbose, expand;         /* -s -t -v -e */
 	const char *options[CLI_OPTIONS_MAX];          /* -o NAME=VALUE */
 	const char *values['z' - 'A' + 1];             /* of other letters; see cli_value */
 	size_t option_count;
@@ -30,7 +30,7 @@ struct cli_args {
 
 struct cli_verb {
 	const char *noun, *verb;
-	const char *flags; /* letters it takes, of "HpjnfyrRostv"; a ':' behind one: with a value */
+	const char *flags; /* letters it takes, of "HpjnfyrRostve"; a ':' behind one: with a value */
 	size_t words_min, words_max;
 	const char *synopsis; /* behind "noun verb" */
 	const char *help;     /* a few lines, with an example */

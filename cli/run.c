@@ -98,6 +98,7 @@ cli_set_flag(struct cli_args *a, char letter)
 	    {'r', offsetof(struct cli_args, recursive)},
 	    {'R', offsetof(struct cli_args, readonly)},
 	    {'s', offsetof(struct cli_args, stop)},
+	    {'e', offsetof(struct cli_args, expand)},
 	    {'t', offsetof(struct cli_args, temporary)},
 	    {'v', offsetof(struct cli_args, verbose)},
 	};

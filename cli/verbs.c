@@ -51,8 +51,9 @@ const struct cli_verb cli_verbs[] = {
 	"Takes a drive out of use; the pool remembers what it misses. -t: only until the next "
 	"import.",
 	verb_pool_offline},
-    {"pool", "online", "j", 2, 2, "NAME DRIVE",
-	"Takes a drive back that was offline or faulted; it is brought up to date.",
+    {"pool", "online", "je", 2, 2, "[-e] NAME DRIVE",
+	"Takes a drive back that was offline or faulted; it is brought up to date. -e: its set grows, when all its drives are larger than "
+	"what it uses of them.",
 	verb_pool_online},
     {"pool", "replace", "jf", 2, 3, "[-f] NAME DRIVE [NEWDRIVE]",
 	"Another drive takes the place of one, there or gone, and is filled; one that is there stays in use until then. Without "
@@ -75,7 +76,7 @@ const struct cli_verb cli_verbs[] = {
 	verb_pool_spare_remove},
     {"pool", "get", "Hj", 2, 2, "[-Hj] all|PROPERTY NAME", "  pool get all tank", verb_pool_get},
     {"pool", "set", "j", 2, 2, "PROPERTY=VALUE NAME",
-	"  pool set autoreplace=on tank\n  Properties: autoreplace=off|on, failmode=wait|continue, undo=24h|off|1h|7d|30d, "
+	"  pool set autoreplace=on tank\n  Properties: autoreplace=off|on, autoexpand=off|on, failmode=wait|continue, undo=24h|off|1h|7d|30d, "
 	"scrub=monthly|weekly|off; when a drive is ill: io_errors, checksum_errors, slow_ios=COUNT/SECONDS|off, slow_io_ms=MS, "
 	"sitout=10min|1min|1h|off; autotrim=off|on, autotrim_rate=64M|16M|256M|1G|off. Without a value: the default again.",
 	verb_pool_set},

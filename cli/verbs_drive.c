@@ -96,8 +96,10 @@ verb_pool_offline(const struct cli_verb *v, const struct cli_args *a)
 int
 verb_pool_online(const struct cli_verb *v, const struct cli_args *a)
 {
-	return act(
-	    v, a, "pool online", drive_args(a), "online; it is brought up to date by itself");
+	json_t *args = drive_args(a);
+	json_object_set_new(args, "expand", json_boolean(a->expand));
+	return act(v, a, "pool online", args,
+	    a->expand ? "online; its set has grown" : "online; it is brought up to date by itself");
 }
 
 int
@@ -114,8 +116,7 @@ verb_pool_replace(const struct cli_verb *v, const struct cli_args *a)
 	if (a->word_count > 2) {
 		json_object_set_new(args, "new", json_string(a->words[2]));
 	}
-	return act(
-	    v, a, "pool replace", args,
+	return act(v, a, "pool replace", args,
 	    "it takes the place; 'pool status' shows how far it has been filled");
 }
 

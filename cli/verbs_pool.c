@@ -216,7 +216,8 @@ verb_pool_list(const struct cli_verb *v, const struct cli_args *a)
 	static const struct column columns[] = {{"NAME", "name", COLUMN_TEXT},
 	    {"USABLE", "usable", COLUMN_SIZE}, {"FREE", "free", COLUMN_SIZE},
 	    {"RAW", "raw", COLUMN_SIZE}, {"RAWUSED", "raw_used", COLUMN_SIZE},
-	    {"LOG", "log", COLUMN_SIZE}, {"HEALTH", "health", COLUMN_TEXT}};
+	    {"LOG", "log", COLUMN_SIZE}, {"HEALTH", "health", COLUMN_TEXT},
+	    {"EXPANDSZ", "expandable", COLUMN_SIZE}};
 	json_t *result;
 	int status = client_call("pool list", pool_args(a), &result);
 	if (status == CLI_OK && !print_json(a, v, result)) {

@@ -245,6 +245,15 @@ int pool_spare_remove(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_
 int pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_drive, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;
 
 /*
+ * pool_expand - sets (that of a drive; NULL: all) grow into their drives, when all of a set are larger than what it has of each. Durable, and in use when
+ * it returns; never undone. At most to four times the size that the set had at the import. -ENOENT; -EINVAL no data drive; -ENOSPC with why (a
+ * drive given): there is no more; -EBUSY with why: a drive is being filled, the pool is being checked; -ERR_SUSPENDED; -EROFS. May park.
+ */
+int pool_expand(struct pool *p, const struct guid *drive, char *out_why, size_t why_len) WARN_UNUSED MAY_PARK;
+/* By how much it would, in raw bytes as in pool_status. Never waits. */
+uint64_t pool_expandable_bytes(struct pool *p);
+
+/*
  * attach: kb becomes one more side of the mirror (or single drive) that `drive` is of, blank at first: a resilver fills it, and until then
  * nothing relies on it. The pool owns kb when this is 0. detach: a side less, when another one that is there has everything; its labels are
  * erased. detach of the new drive of a replacement: the old one stays. Log drives too (-EINVAL: the last one). -ENOENT; -EINVAL with why: parity, too small (exact sizes), the last drive; -ENOSPC with why: too

@@ -30,6 +30,21 @@
 #define LOG_RECORDS_MIN ((uint64_t)4096)
 #define LOG_RECORDS_MAX ((uint64_t)8 << 20)
 
+static void
+segs_init(struct space_set *set, uint32_t index, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; i < to; i++) {
+		struct space_seg *seg = &set->segs[i];
+
+		spin_init(&seg->lock);
+		seg->set = index;
+		seg->index = i;
+		seg->start = i * set->seg_sectors;
+		seg->sectors = MIN(set->seg_sectors, set->sectors - seg->start);
+		seg->run_max = (unsigned)(seg->sectors / set->granule);
+	}
+}
+
 static int
 set_init(struct space *s, uint32_t index)
 {
@@ -50,20 +65,13 @@ set_init(struct space *s, uint32_t index)
 	    (uint64_t)set->seg_count * sizeof(struct segment_entry) > SEGMENT_TABLE_BYTES) {
 		return -ERR_CORRUPT;
 	}
-	set->segs = mem_zalloc_array(set->seg_count, sizeof(*set->segs));
+	set->seg_room = (uint32_t)MIN((uint64_t)set->seg_count * SPACE_SEG_ROOM,
+	    SEGMENT_TABLE_BYTES / sizeof(struct segment_entry));
+	set->segs = mem_zalloc_array(set->seg_room, sizeof(*set->segs));
 	if (set->segs == NULL) {
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < set->seg_count; i++) {
-		struct space_seg *seg = &set->segs[i];
-
-		spin_init(&seg->lock);
-		seg->set = index;
-		seg->index = i;
-		seg->start = i * set->seg_sectors;
-		seg->sectors = MIN(set->seg_sectors, set->sectors - seg->start);
-		seg->run_max = (unsigned)(seg->sectors / set->granule);
-	}
+	segs_init(set, index, 0, set->seg_count);
 	return 0;
 }
 
@@ -210,6 +218,9 @@ space_destroy(struct space *s)
 	}
 	for (uint32_t i = 0; i < POOL_SETS_MAX; i++) {
 		mem_free(s->segs_old[i]);
+	}
+	for (uint32_t i = 0; i < s->grown_count; i++) {
+		mem_free(s->segs_grown[i]);
 	}
 	mem_free(s->sets);
 	mem_free(s->cores);
@@ -452,6 +463,59 @@ segs_append(struct space *s, const struct space_set *set)
 	return 0;
 }
 
+/*
+ * A set whose drives are larger now (expand.c): segments more. Their maps are what was never
+ * written, that is empty. What was the last one keeps its length until the next import, though it
+ * may have been a short one. All are in the order of the sets, which a scan counts by: so it meets
+ * some again, and none of those that were there is passed over.
+ */
+static int
+set_extend(struct space *s, uint32_t index, uint32_t count)
+{
+	struct space_set *set = &s->sets[index];
+	uint64_t capacity = raidz_capacity_sectors(set->cfg);
+	uint32_t old = set->seg_count, at = 0;
+	struct space_seg **all;
+
+	if (s->grown_count == SPACE_GROWTHS_MAX || count > set->seg_room) {
+		return 0; /* expand.c asks for no more than that; an import takes the rest */
+	}
+	all = mem_zalloc_array(s->seg_count + count - old, sizeof(*all));
+	if (all == NULL) {
+		return -ENOMEM;
+	}
+	set->sectors = capacity - capacity % set->granule;
+	segs_init(set, index, old, count);
+	for (uint32_t i = 0; i < s->set_count; i++) {
+		uint32_t n = i == index ? count : s->sets[i].seg_count;
+
+		for (uint32_t k = 0; k < n; k++) {
+			all[at++] = &s->sets[i].segs[k];
+		}
+	}
+	s->segs_grown[s->grown_count++] = s->segs_all;
+	s->segs_all = all;
+	s->seg_count = at;
+	__atomic_store_n(&set->seg_count, count, __ATOMIC_RELEASE);
+	s->total += set->sectors - (uint64_t)old * set->seg_sectors;
+	return 0;
+}
+
+static int
+sets_extend(struct space *s)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; err == 0 && i < s->set_count; i++) {
+		uint64_t want = __atomic_load_n(&s->p->v.sets[i].segment_count, __ATOMIC_ACQUIRE);
+
+		if (want > s->sets[i].seg_count) {
+			err = set_extend(s, i, (uint32_t)want);
+		}
+	}
+	return err;
+}
+
 int
 space_grow(struct space *s, struct pool_tx *tx, struct pool_phys *phys, bool *out_grown)
 {
@@ -472,5 +536,5 @@ space_grow(struct space *s, struct pool_tx *tx, struct pool_phys *phys, bool *ou
 		s->set_count++;
 		*out_grown = !DELIBERATE_BUG("pool-add-forgotten");
 	}
-	return 0;
+	return sets_extend(s);
 }

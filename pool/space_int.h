@@ -51,8 +51,10 @@ struct space_seg {
 struct space_set {
 	const struct raidz_config *cfg; /* [c] */
 	uint32_t granule;              /* [c] sectors; parity + 1: every allocation is a multiple */
-	uint32_t seg_count;            /* [c] */
-	uint64_t seg_sectors, sectors; /* [c] */
+	uint32_t seg_count;            /* [a] grows, [s] changes it */
+	uint32_t seg_room;             /* [c] of segs: it can't grow beyond in this life of the pool */
+	uint64_t seg_sectors;          /* [c] */
+	uint64_t sectors;              /* [a] grows before seg_count does */
 	uint64_t object;               /* [c] after creation: OBJ_SEGMENTS object of the MOS */
 	atomic_ullong used;            /* [a] */
 	atomic_bool fresh; /* [s] added in this life of the pool: below roots that don't have its object its maps are empty */
@@ -60,6 +62,8 @@ struct space_set {
 };
 
 #define SPACE_CLASSES 2
+#define SPACE_GROWTHS_MAX 32u /* of sets, in one life of the pool */
+#define SPACE_SEG_ROOM 4u     /* times as many segments as there are may come to be */
 #define SPACE_EPOCH_SLOTS 8
 #define SPACE_TXG_SLOTS 4
 
@@ -164,6 +168,8 @@ struct space {
 	struct bp log_tail;
 	struct space_seg **_Atomic segs_all; /* [a] of all sets, in order; a larger one when there is a set more, published before seg_count */
 	struct space_seg **segs_old[POOL_SETS_MAX]; /* the ones before, which somebody may still look at */
+	struct space_seg **segs_grown[SPACE_GROWTHS_MAX]; /* likewise, when a set grew */
+	uint32_t grown_count;  /* [s] */
 	atomic_uint seg_count; /* [a] */
 	uint32_t fold_next;
 };

@@ -79,7 +79,11 @@ build_machine(struct sim *s)
 		bool log = i >= mc->sets * mc->width && i < mc->media_count - mc->extra;
 		snprintf(name, sizeof(mc->name[i]), "%s%u", log ? "log" : "d", i);
 		mc->small[i] = log;
-		mc->media[i] = kb_sim_medium_create(name, log ? 32 * MIB : mc->drive_bytes);
+		/* what comes into a mirror is larger than what was there: it may grow */
+		bool large = mc->kind == RAIDZ_KIND_MIRROR && i >= mc->media_count - mc->extra;
+		mc->media[i] = kb_sim_medium_create(name, log     ? 32 * MIB
+							  : large ? mc->drive_bytes * 2
+								  : mc->drive_bytes);
 		ASSERT(mc->media[i] != NULL);
 		kb_sim_set_plp(mc->media[i], m_chance(&s->rng, 15));
 	}

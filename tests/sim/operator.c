@@ -64,8 +64,7 @@ atlas_allows(const struct pool_status *st, const struct pool_drive_status *d)
 	for (uint32_t i = 0; i < st->drive_count; i++) {
 		const struct pool_drive_status *o = &st->drives[i];
 		if (o->role == d->role &&
-		    (o->role != DRIVE_ROLE_DATA ||
-			(o->set_index == d->set_index && !o->twin))) {
+		    (o->role != DRIVE_ROLE_DATA || (o->set_index == d->set_index && !o->twin))) {
 			unwell += is_unwell(o);
 			sides++;
 		}
@@ -286,6 +285,16 @@ do_attach(struct sim *s, const struct pool_status *st)
 	}
 }
 
+static void
+do_expand(struct sim *s, const struct pool_status *st)
+{
+	char why[200];
+	(void)st;
+	if (pool_expandable_bytes(s->pool) > 0) {
+		judge(s, "expands", -1, pool_expand(s->pool, NULL, why, sizeof(why)));
+	}
+}
+
 /* Once, when there are media enough. */
 static void
 do_add(struct sim *s, const struct pool_status *st)
@@ -333,7 +342,7 @@ operate(void *sim)
 {
 	static void (*const acts[])(struct sim * s, const struct pool_status *st) = {do_pull,
 	    do_pull, do_put_back, do_put_back, do_put_back, do_offline, do_offline, do_replace,
-	    do_log, do_spare, do_attach, do_attach, do_add, do_scrub};
+	    do_log, do_spare, do_attach, do_attach, do_expand, do_add, do_scrub};
 	struct sim *s = sim;
 	while (!s->stopping && !sim_bad(s)) {
 		struct pool_status st;
