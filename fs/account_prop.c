@@ -87,15 +87,10 @@ struct gather {
 	struct pool_account_limits limits;
 };
 
-/* Of one account; the list is short, or its properties come in order of their ids as text. */
+/* One property's; those of one account are joined when all are there. */
 static struct pool_account_limit *
 gather_one(struct gather *g, enum pool_account_kind kind, uint32_t id)
 {
-	for (uint32_t i = g->count; i-- > 0;) {
-		if (g->v[i].kind == kind && g->v[i].id == id) {
-			return &g->v[i];
-		}
-	}
 	if (g->count == g->cap) {
 		uint32_t cap = g->cap * 2 + 16;
 		struct pool_account_limit *v = mem_realloc(g->v, cap * sizeof(*v));
@@ -147,6 +142,26 @@ limit_order(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* In order, each account once. */
+static void
+gather_join(struct gather *g)
+{
+	uint32_t n = 0;
+	if (g->count > 1) {
+		qsort(g->v, g->count, sizeof(*g->v), limit_order);
+	}
+	for (uint32_t i = 0; i < g->count; i++) {
+		struct pool_account_limit *last = n > 0 ? &g->v[n - 1] : NULL;
+		if (last != NULL && limit_order(last, &g->v[i]) == 0) {
+			last->bytes |= g->v[i].bytes; /* one of both is 0 */
+			last->objects |= g->v[i].objects;
+		} else {
+			g->v[n++] = g->v[i];
+		}
+	}
+	g->count = n;
+}
+
 int
 fs_account_limits(struct pool_ds *pds, struct pool_account_limits *out)
 {
@@ -156,9 +171,7 @@ fs_account_limits(struct pool_ds *pds, struct pool_account_limits *out)
 		mem_free(g.v);
 		return err;
 	}
-	if (g.count > 1) {
-		qsort(g.v, g.count, sizeof(*g.v), limit_order);
-	}
+	gather_join(&g);
 	*out = g.limits;
 	out->v = g.v;
 	out->count = g.count;

@@ -112,7 +112,8 @@ static void
 limited_update(struct pool_ds *ds)
 {
 	bool limited = ds->account_limits != NULL && has_any(ds->account_limits) &&
-		       atomic_load(&ds->accounts_next) == ACCOUNTS_ALL && !ds->is_mos;
+		       atomic_load(&ds->accounts_next) == ACCOUNTS_ALL &&
+		       !atomic_load(&ds->accounts_spoilt) && !ds->is_mos;
 
 	atomic_store(&ds->accounts_limited, limited);
 }
@@ -177,6 +178,14 @@ account_limits_publish(
 	spin_unlock(&ds->account_lock);
 }
 
+void
+account_limits_pause(struct pool_ds *ds)
+{
+	spin_lock(&ds->account_lock);
+	limited_update(ds);
+	spin_unlock(&ds->account_lock);
+}
+
 static void
 account_landed(struct account *a, unsigned slot)
 {
@@ -199,7 +208,8 @@ account_limits_landed(struct pool_ds *ds, uint64_t txg)
 			struct account *a = *at;
 
 			account_landed(a, TXG_SLOT(txg));
-			if (l->account_count > KEEP_MAX && a->refs == 0 && a->inflight == 0) {
+			if (l->account_count > KEEP_MAX && a->refs == 0 && a->inflight == 0 &&
+			    a->inflight_objects == 0) {
 				*at = a->next;
 				l->account_count--;
 				mem_free(a);
@@ -253,6 +263,24 @@ account_load(struct pool_ds *ds, struct account *a)
 	}
 }
 
+/* Room for one more in a chain: those that nobody uses go, once there are too many. A pool at rest
+ * has no txg that lands, and whoever asks may have a new number each time. Under account_lock. */
+static void
+chain_trim(struct account_limits *l, struct account **at)
+{
+	while (*at != NULL && l->account_count >= KEEP_MAX) {
+		struct account *a = *at;
+
+		if (a->refs == 0 && a->inflight == 0 && a->inflight_objects == 0) {
+			*at = a->next;
+			l->account_count--;
+			mem_free(a);
+		} else {
+			at = &a->next;
+		}
+	}
+}
+
 /* A reference; NULL: no quota applies. */
 static int
 account_get(struct pool_ds *ds, enum pool_account_kind kind, uint32_t id, struct account **out)
@@ -274,6 +302,8 @@ account_get(struct pool_ds *ds, enum pool_account_kind kind, uint32_t id, struct
 		struct account **at = account_at(l, kind, id);
 
 		if (*at == NULL) {
+			chain_trim(l, &l->buckets[(id * 2 + (uint32_t)kind) % BUCKETS]);
+			at = account_at(l, kind, id);
 			account_limit_set(l, fresh);
 			*at = fresh;
 			l->account_count++;
@@ -289,6 +319,8 @@ account_get(struct pool_ds *ds, enum pool_account_kind kind, uint32_t id, struct
 		if (err != 0) {
 			account_put(ds, a);
 			a = NULL;
+			/* damaged: no quota holds until they are counted anew */
+			err = atomic_load(&ds->accounts_spoilt) ? 0 : err;
 		}
 	}
 	*out = a;
@@ -457,11 +489,11 @@ limits_copy(const struct pool *p, const struct pool_account_limits *from, struct
 	for (uint32_t i = 0; i < from->count; i++) {
 		to->v[i] = (struct account_limit){.kind = from->v[i].kind,
 		    .id = from->v[i].id,
-		    .sectors = space_data_sectors(p, from->v[i].bytes),
+		    .sectors = space_limit_sectors(p, from->v[i].bytes),
 		    .objects = from->v[i].objects};
 	}
 	for (unsigned kind = 0; kind < 2; kind++) {
-		to->default_sectors[kind] = space_data_sectors(p, from->default_bytes[kind]);
+		to->default_sectors[kind] = space_limit_sectors(p, from->default_bytes[kind]);
 		to->default_objects[kind] = from->default_objects[kind];
 	}
 	return 0;

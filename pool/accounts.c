@@ -18,7 +18,8 @@
  * clone of an older snapshot too.
  *
  * A block of the tree that can't be read any more, or a sum that would fall below zero, means that
- * all is counted anew: the tree is cut off at the beginning of the next txg.
+ * all is counted anew: the tree is cut off at the beginning of the next txg. A root written before
+ * that says so: it has a tree of which nothing is counted (accounts_next 0).
  */
 #include "pool/accounts.h"
 
@@ -65,13 +66,16 @@ accounts_load(struct pool_ds *ds, const struct objset_phys *r)
 	ds->accounts = (struct tree){.root = slot->data,
 	    .levels = slot->levels,
 	    .used_sectors = le64_get(slot->used_sectors)};
+	atomic_store(
+	    &ds->accounts_spoilt, !bp_is_hole(&slot->data) && atomic_load(&ds->accounts_next) == 0);
 	return true;
 }
 
 void
 accounts_fill_root(struct pool_ds *ds, struct objset_phys *r)
 {
-	r->accounts_next = le64_of(atomic_load(&ds->accounts_next));
+	r->accounts_next =
+	    le64_of(atomic_load(&ds->accounts_spoilt) ? 0 : atomic_load(&ds->accounts_next));
 	if (bp_is_hole(&ds->accounts.root)) {
 		return;
 	}
@@ -86,7 +90,26 @@ bool
 accounts_are_behind(struct pool_ds *ds)
 {
 	return !ds->is_mos && pool_has_accounts(ds->p) &&
-	       (ds->accounts_spoilt || atomic_load(&ds->accounts_next) != ACCOUNTS_ALL);
+	       (atomic_load(&ds->accounts_spoilt) ||
+		   atomic_load(&ds->accounts_next) != ACCOUNTS_ALL);
+}
+
+void
+accounts_spoil(struct pool_ds *ds, const char *why)
+{
+	if (ds->p->readonly || pool_ds_is_snap(ds) || atomic_exchange(&ds->accounts_spoilt, true)) {
+		return;
+	}
+	log_error("accounts_spoilt pool=%s dataset=%016llx why=%s", ds->p->name,
+	    (unsigned long long)ds->guid, why);
+	account_limits_pause(ds);
+	txg_want(ds->p->txgs, txg_open(ds->p->txgs));
+}
+
+static bool
+is_damage(int err)
+{
+	return err == -ERR_CKSUM || err == -ERR_CORRUPT;
 }
 
 /* ---- what a txg changes ---- */
@@ -228,22 +251,14 @@ accounts_count_block(struct account_deltas *d, uint64_t block, const struct acco
 
 /* ---- counting what was there before ---- */
 
-/* One table block. What nobody can read counts for nobody. */
+/* One table block. */
 static int
 walk_block(struct pool_ds *ds, const struct bp *bp, struct account_deltas *d)
 {
 	const struct object_slot *slots;
 	struct iobuf *buf;
-	int err = block_read(ds->p, bp, BLOCK_READ_META, &buf);
+	int err = sync_block_try(ds->p, bp, OBJECT_TABLE_BLOCK_BYTES, &buf);
 
-	if (err == -ERR_CKSUM || err == -ERR_CORRUPT) {
-		log_error("accounts_table_unreadable pool=%s dataset=%016llx", ds->p->name,
-		    (unsigned long long)ds->guid);
-		return 0;
-	}
-	if (err != 0) {
-		err = sync_block_read(ds->p, bp, &buf);
-	}
 	if (err != 0) {
 		return err;
 	}
@@ -255,6 +270,27 @@ walk_block(struct pool_ds *ds, const struct bp *bp, struct account_deltas *d)
 	iobuf_unref(buf);
 	fiber_maybe_yield();
 	return 0;
+}
+
+/* The next one; what nobody can read counts for nobody. */
+static int
+walk_step(struct pool_ds *ds, uint64_t block, struct account_deltas *d, int *budget)
+{
+	struct bp bp;
+	int err = sync_tree_try(ds->p, &ds->table, block, &bp);
+
+	--*budget;
+	if (err == 0 && bp_is_hole(&bp)) {
+		return 0;
+	}
+	*budget -= WALK_BLOCK_COST;
+	err = err != 0 ? err : walk_block(ds, &bp, d);
+	if (is_damage(err)) {
+		log_limited(LOG_ERROR, "accounts_table_unreadable pool=%s dataset=%016llx",
+		    ds->p->name, (unsigned long long)ds->guid);
+		err = 0;
+	}
+	return err;
 }
 
 /* From *next on, which moves. Numbers at or behind the end were made in a txg still open. */
@@ -269,14 +305,7 @@ walk(struct pool_ds *ds, struct account_deltas *d, uint64_t *next)
 	end = ds->next_object;
 	spin_unlock(&ds->number_lock);
 	while (err == 0 && budget > 0 && *next < end) {
-		struct bp bp;
-
-		err = sync_tree_lookup(ds->p, &ds->table, 0, *next / SLOTS_PER_BLOCK, &bp);
-		if (err == 0 && !bp_is_hole(&bp)) {
-			err = walk_block(ds, &bp, d);
-			budget -= WALK_BLOCK_COST;
-		}
-		budget--;
+		err = walk_step(ds, *next / SLOTS_PER_BLOCK, d, &budget);
 		*next += SLOTS_PER_BLOCK;
 	}
 	if (*next >= end) {
@@ -287,23 +316,14 @@ walk(struct pool_ds *ds, struct account_deltas *d, uint64_t *next)
 
 /* ---- writing ---- */
 
-static void
-spoil(struct pool_ds *ds, const char *why)
-{
-	ds->accounts_spoilt = true;
-	log_error("accounts_spoilt pool=%s dataset=%016llx why=%s", ds->p->name,
-	    (unsigned long long)ds->guid, why);
-}
-
 void
 accounts_begin_txg(struct pool_ds *ds, uint64_t txg)
 {
 	struct tree none = {.levels = 1};
 
-	if (!ds->accounts_spoilt) {
+	if (!atomic_exchange(&ds->accounts_spoilt, false)) {
 		return;
 	}
-	ds->accounts_spoilt = false;
 	cuts_add(ds, &ds->accounts.root, 0, 0);
 	bp_set_hole(&none.root, txg);
 	account_limits_publish(ds, &none, 0, NULL);
@@ -313,24 +333,15 @@ accounts_begin_txg(struct pool_ds *ds, uint64_t txg)
 static int
 block_open(struct pool_ds *ds, uint64_t block, struct iobuf **out)
 {
-	struct iobuf *buf, *old;
+	struct iobuf *buf, *old = NULL;
 	struct bp bp;
-	int err = tree_lookup(ds->p, &ds->accounts, 0, block, NULL, &bp);
+	int err = sync_tree_try(ds->p, &ds->accounts, block, &bp);
 
 	if (err == 0 && !bp_is_hole(&bp)) {
-		err = block_read(ds->p, &bp, BLOCK_READ_META, &old);
-	} else {
-		old = NULL;
-	}
-	if (err == -ERR_CKSUM || err == -ERR_CORRUPT) {
-		return -ERR_CORRUPT;
+		err = sync_block_try(ds->p, &bp, ACCOUNT_BLOCK_BYTES, &old);
 	}
 	if (err != 0) {
-		err = sync_tree_lookup(ds->p, &ds->accounts, 0, block, &bp);
-		err = err != 0 ? err : sync_block_read(ds->p, &bp, &old);
-	}
-	if (err != 0) {
-		return err;
+		return is_damage(err) ? -ERR_CORRUPT : err;
 	}
 	err = iobuf_alloc(ACCOUNT_BLOCK_BYTES, ARENA_SYNC, &buf);
 	if (err == 0 && old == NULL) {
@@ -485,7 +496,7 @@ accounts_sync(struct pool_ds *ds, uint64_t txg, struct account_deltas *d, bool *
 	if (err == 0) {
 		account_limits_publish(ds, &fresh, next, d);
 	} else if (err == -ERR_CORRUPT) {
-		spoil(ds, "damaged");
+		accounts_spoil(ds, "damaged");
 		err = 0;
 	}
 	mem_free(d->v);
@@ -518,7 +529,7 @@ accounts_read(struct pool_ds *ds, uint32_t id, struct account_entry *out)
 
 	memset(out, 0, sizeof(*out));
 	if (err == 0 && !bp_is_hole(&bp)) {
-		err = block_read(ds->p, &bp, BLOCK_READ_META, &buf);
+		err = block_read_sized(ds->p, &bp, ACCOUNT_BLOCK_BYTES, &buf);
 		if (err == 0) {
 			*out = ((const struct account_entry *)(const void *)
 				    buf->data)[id % ACCOUNTS_PER_BLOCK];
@@ -526,6 +537,9 @@ accounts_read(struct pool_ds *ds, uint32_t id, struct account_entry *out)
 		}
 	}
 	space_read_exit(ds->p->space, token);
+	if (is_damage(err)) {
+		accounts_spoil(ds, "unreadable");
+	}
 	return err;
 }
 
@@ -537,6 +551,9 @@ pool_accounts_state(struct pool_ds *ds, unsigned *out_percent)
 	*out_percent = 100;
 	if (!pool_has_accounts(ds->p)) {
 		return -ERR_FEATURE;
+	}
+	if (atomic_load(&ds->accounts_spoilt)) {
+		next = 0;
 	}
 	if (next == ACCOUNTS_ALL) {
 		return 0;
@@ -631,5 +648,8 @@ pool_accounts_each(struct pool_ds *ds, enum pool_account_kind kind,
 	int err = each_node(&x, &t.root, t.levels - 1u, 0);
 
 	space_read_exit(ds->p->space, token);
+	if (is_damage(err)) {
+		accounts_spoil(ds, "unreadable");
+	}
 	return err;
 }

@@ -37,6 +37,8 @@ uint64_t accounts_first(const struct pool *p, bool is_mos);
 /* What a root says. false: it contradicts itself. */
 bool accounts_load(struct pool_ds *ds, const struct objset_phys *r) WARN_UNUSED;
 void accounts_fill_root(struct pool_ds *ds, struct objset_phys *r);
+/* Somebody found them damaged: no quota holds until they are counted anew, from the next txg on. Nothing where there is no next txg. */
+void accounts_spoil(struct pool_ds *ds, const char *why);
 /* Is there something to be done though nothing has changed? */
 bool accounts_are_behind(struct pool_ds *ds);
 
@@ -51,13 +53,15 @@ void accounts_count_block(struct account_deltas *d, uint64_t block, const struct
 /* The new table is there: counts on where counting isn't done, writes all changes down. Empties d. *out_left: there is more to count. */
 int accounts_sync(struct pool_ds *ds, uint64_t txg, struct account_deltas *d, bool *out_left) WARN_UNUSED MAY_PARK;
 
-/* One entry as of the newest table; zeros where there is none. 0; errors of reading. */
+/* One entry as of the newest table; zeros where there is none. 0; errors of reading (after damage they are counted anew). */
 int accounts_read(struct pool_ds *ds, uint32_t id, struct account_entry *out) WARN_UNUSED MAY_PARK;
 
 /* ---- account_limits.c ---- */
 void account_limits_free(struct pool_ds *ds);
 /* The new tree is published together with what it changes in memory. Under no lock. */
 void account_limits_publish(struct pool_ds *ds, const struct tree *fresh, uint64_t next, const struct account_deltas *d);
+/* They were found damaged: no quota holds until the next table. Under no lock. */
+void account_limits_pause(struct pool_ds *ds);
 /* May tx, which begins, grow? Only while accounts_limited. Then it counts until it has landed. 0; -EDQUOT; errors of reading; -ERR_SUSPENDED. */
 int account_limits_begin(struct pool_tx *tx, const struct pool_need *need) WARN_UNUSED MAY_PARK;
 void account_limits_cancel(struct pool_tx *tx);

@@ -489,8 +489,8 @@ check_walk_objset(struct check *c, const struct bp *bp, bool is_mos, bool whole)
 	c->diff_count = c->diff_cap = 0;
 	os = (const struct objset_phys *)(const void *)buf->data;
 	table.dying_left = le64_get(os->dying_count);
-	c->accounts = whole && !is_mos ? &mine : NULL;
 	c->accounts_next = le64_get(os->accounts_next);
+	c->accounts = whole && !is_mos && c->accounts_next != 0 ? &mine : NULL; /* 0: given up */
 	walk_tree(&table, &os->table.data, os->table.levels - 1u, 0);
 	walk_account_tree(c, os, table.min_txg);
 	if (c->err == 0 && c->accounts != NULL) {

@@ -155,7 +155,7 @@ struct pool_ds {
 	struct tree accounts;
 	uint64_t accounts_seen[TXG_SLOTS][DS_TABLE_SEEN]; /* under lock; blocks of them that will be written, as table_seen */
 	atomic_ullong accounts_next; /* objects below are counted */
-	bool accounts_spoilt;      /* the syncing fiber's: count anew */
+	atomic_bool accounts_spoilt; /* count anew */
 	atomic_bool accounts_limited; /* there are quotas, and accounts to go by */
 	struct account_limits *account_limits; /* under account_lock; NULL: there never were any */
 	atomic_ullong object_count, used_sectors, data_bytes;

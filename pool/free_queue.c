@@ -198,12 +198,10 @@ free_node(struct freer *f, const struct unlinked_entry *e, const struct bp *bp)
 static int
 top_read(struct freer *f, const struct bp *bp, struct iobuf **out)
 {
-	int err = block_read(f->p, bp, BLOCK_READ_META, out);
+	struct bp_prop prop;
+	int err = bp_decode(bp, f->p->v.set_count, &prop);
 
-	if (err == 0 || err == -ERR_CKSUM || err == -ERR_CORRUPT) {
-		return err;
-	}
-	return sync_block_read(f->p, bp, out);
+	return err != 0 ? -ERR_CORRUPT : sync_block_try(f->p, bp, prop.logical_bytes, out);
 }
 
 static int
@@ -211,7 +209,7 @@ expand_indirect(struct freer *f, const struct unlinked_entry *e, const struct bp
 {
 	struct iobuf *node;
 	const struct bp *child;
-	int err = top_read(f, &e->bp, &node);
+	int err = prop->logical_bytes == INDIRECT_BYTES ? top_read(f, &e->bp, &node) : -ERR_CORRUPT;
 
 	if (err != 0) {
 		return err;
@@ -264,7 +262,7 @@ static int
 expand_table(struct freer *f, const struct unlinked_entry *e)
 {
 	struct iobuf *block;
-	int err = top_read(f, &e->bp, &block);
+	int err = sync_block_try(f->p, &e->bp, OBJECT_TABLE_BLOCK_BYTES, &block);
 
 	if (err != 0) {
 		return err;
@@ -298,8 +296,8 @@ expand_unlinked(struct freer *f, const struct unlinked_entry *whole, const struc
 	if (number == 0 || le64_get(root->dying_count) == 0) {
 		return 0;
 	}
-	err = sync_tree_lookup(f->p, table, 0, number / SLOTS_PER_BLOCK, &bp);
-	err = err != 0 ? err : top_read(f, &bp, &block);
+	err = sync_tree_try(f->p, table, number / SLOTS_PER_BLOCK, &bp);
+	err = err != 0 ? err : sync_block_try(f->p, &bp, OBJECT_TABLE_BLOCK_BYTES, &block);
 	if (err != 0) {
 		return err;
 	}
@@ -312,8 +310,8 @@ expand_unlinked(struct freer *f, const struct unlinked_entry *whole, const struc
 	for (uint64_t i = 0; i < le64_get(root->dying_count); i++) {
 		const struct unlinked_entry *e;
 
-		err = sync_tree_lookup(f->p, &tree, 0, i / UNLINKED_PER_BLOCK, &bp);
-		err = err != 0 ? err : top_read(f, &bp, &block);
+		err = sync_tree_try(f->p, &tree, i / UNLINKED_PER_BLOCK, &bp);
+		err = err != 0 ? err : sync_block_try(f->p, &bp, UNLINKED_BLOCK_BYTES, &block);
 		if (err != 0) {
 			return err;
 		}

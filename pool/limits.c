@@ -114,8 +114,8 @@ limits_take_up(struct pool_ds *ds, const struct limit_figures *fig)
 	uint64_t used = fig->own_and_dead + refslack + fig->children;
 	uint64_t charge = MAX(used, space_data_sectors(p, l->told.reservation));
 
-	atomic_store(&l->quota, space_data_sectors(p, l->told.quota));
-	atomic_store(&l->refquota, space_data_sectors(p, l->told.refquota));
+	atomic_store(&l->quota, space_limit_sectors(p, l->told.quota));
+	atomic_store(&l->refquota, space_limit_sectors(p, l->told.refquota));
 	atomic_store(&l->used, used);
 	atomic_store(&l->referenced, fig->referenced);
 	atomic_store(&l->refslack, refslack);

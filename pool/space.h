@@ -65,6 +65,8 @@ uint64_t space_sectors_for(struct pool *p, uint64_t data_bytes, uint32_t record_
 /* The one rule by which sectors are told to people as bytes (docs/space.md), and its inverse, rounded down. */
 uint64_t space_data_bytes(const struct pool *p, uint64_t sectors);
 uint64_t space_data_sectors(const struct pool *p, uint64_t bytes);
+/* The same for a quota, where 0 is none: what is less than a sector is one. */
+uint64_t space_limit_sectors(const struct pool *p, uint64_t bytes);
 /* The same before there is a pool; and the reserve of a pool of so many sectors that has written nothing yet. */
 struct vdevs;
 uint64_t space_geometry_bytes(const struct vdevs *v, uint64_t sectors);

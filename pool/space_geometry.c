@@ -83,3 +83,9 @@ space_data_sectors(const struct pool *p, uint64_t bytes)
 	data_share(&p->v, &data, &all);
 	return whole / data * all + whole % data * all / data;
 }
+
+uint64_t
+space_limit_sectors(const struct pool *p, uint64_t bytes)
+{
+	return bytes == 0 ? 0 : MAX(space_data_sectors(p, bytes), (uint64_t)1);
+}

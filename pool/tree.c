@@ -26,7 +26,8 @@ tree_is_valid(struct pool *p, const struct bp *root, uint8_t levels)
 	    bp_decode(root, p->v.set_count, &prop) != 0) {
 		return false;
 	}
-	return bp_is_hole(root) || prop.level == levels - 1;
+	return bp_is_hole(root) ||
+	       (prop.level == levels - 1 && (levels == 1 || prop.logical_bytes == INDIRECT_BYTES));
 }
 
 void
@@ -151,6 +152,46 @@ sync_tree_lookup(
 
 	while (err != 0 && pool_suspend_wait(p, "metadata") == 0) {
 		err = tree_lookup(p, t, level, index, NULL, out);
+	}
+	return err;
+}
+
+static bool
+is_damage(int err)
+{
+	return err == -ERR_CKSUM || err == -ERR_CORRUPT;
+}
+
+int
+block_read_sized(struct pool *p, const struct bp *bp, uint32_t logical_bytes, struct iobuf **out)
+{
+	struct bp_prop prop;
+
+	if (bp_is_hole(bp) || bp_decode(bp, p->v.set_count, &prop) != 0 ||
+	    prop.logical_bytes != logical_bytes) {
+		return -ERR_CORRUPT;
+	}
+	return block_read(p, bp, BLOCK_READ_META, out);
+}
+
+int
+sync_tree_try(struct pool *p, const struct tree *t, uint64_t block, struct bp *out)
+{
+	int err = tree_lookup(p, t, 0, block, NULL, out);
+
+	while (err != 0 && !is_damage(err) && pool_suspend_wait(p, "metadata") == 0) {
+		err = tree_lookup(p, t, 0, block, NULL, out);
+	}
+	return err;
+}
+
+int
+sync_block_try(struct pool *p, const struct bp *bp, uint32_t logical_bytes, struct iobuf **out)
+{
+	int err = block_read_sized(p, bp, logical_bytes, out);
+
+	while (err != 0 && !is_damage(err) && pool_suspend_wait(p, "metadata") == 0) {
+		err = block_read_sized(p, bp, logical_bytes, out);
 	}
 	return err;
 }

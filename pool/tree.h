@@ -63,5 +63,10 @@ int tree_update(const struct tree_owner *o, struct tree *t, const struct tree_le
 /* tree_lookup and block_read for the syncing fiber, which has nobody to report to: suspends the pool and tries again until it works. -EIO: the pool closes. */
 int sync_tree_lookup(struct pool *p, const struct tree *t, uint8_t level, uint64_t index, struct bp *out) WARN_UNUSED MAY_PARK;
 int sync_block_read(struct pool *p, const struct bp *bp, struct iobuf **out) WARN_UNUSED MAY_PARK;
+/* The same where what is damaged may be done without: waits for drives, not for damage. -ERR_CKSUM, -ERR_CORRUPT (also: a hole, another size). */
+int sync_tree_try(struct pool *p, const struct tree *t, uint64_t block, struct bp *out) WARN_UNUSED MAY_PARK;
+int sync_block_try(struct pool *p, const struct bp *bp, uint32_t logical_bytes, struct iobuf **out) WARN_UNUSED MAY_PARK;
+/* block_read of a block that must have that size: else -ERR_CORRUPT. */
+int block_read_sized(struct pool *p, const struct bp *bp, uint32_t logical_bytes, struct iobuf **out) WARN_UNUSED MAY_PARK;
 
 #endif

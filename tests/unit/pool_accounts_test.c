@@ -41,10 +41,19 @@ has(struct pool_ds *ds, enum pool_account_kind kind, uint32_t id)
 static void
 own(struct pool_tx *tx, struct pool_obj *o, uint32_t uid, uint32_t gid)
 {
-	uint32_t *bonus = pool_obj_bonus_dirty(tx, o);
+	const uint32_t who[2] = {uid, gid};
 
-	bonus[1] = uid;
-	bonus[2] = gid;
+	memcpy((uint8_t *)pool_obj_bonus_dirty(tx, o) + ACCOUNT_UID_OFF, who, sizeof(who));
+}
+
+/* 0: the user, 1: the group. Not aligned. */
+static uint32_t
+owner_of(const struct pool_obj *o, unsigned which)
+{
+	uint32_t who[2];
+
+	memcpy(who, (const uint8_t *)pool_obj_bonus(o) + ACCOUNT_UID_OFF, sizeof(who));
+	return who[which];
 }
 
 static int
@@ -82,12 +91,11 @@ static int
 write_at(struct pool_ds *ds, struct pool_obj *o, uint64_t off, uint32_t len)
 {
 	static uint8_t data[MIB];
-	const uint32_t *bonus = pool_obj_bonus(o);
 	struct pool_need need = {.dirty_bytes = len + SPACE_OBJ_BYTES,
 	    .grow_bytes = len,
 	    .owned = POOL_OWNED_UID | POOL_OWNED_GID,
-	    .uid = bonus[1],
-	    .gid = bonus[2]};
+	    .uid = owner_of(o, 0),
+	    .gid = owner_of(o, 1)};
 	struct iovec iov = {data, len};
 	struct pool_tx *tx;
 	int err = pool_tx_begin(ds, &need, &tx);
@@ -127,7 +135,7 @@ give(struct pool_ds *ds, struct pool_obj *o, uint32_t uid)
 	int err = pool_tx_begin(ds, &need, &tx);
 
 	if (err == 0) {
-		own(tx, o, uid, ((const uint32_t *)pool_obj_bonus(o))[2]);
+		own(tx, o, uid, owner_of(o, 1));
 		pool_tx_end(tx);
 	}
 	return err;
@@ -310,7 +318,7 @@ run_spoilt(void *arg UNUSED)
 	limit(ds, &(struct pool_account_limits){.v = &ann, .count = 1});
 	before = has(ds, POOL_ACCOUNT_USER, ANN);
 	ASSERT(write_at(ds, o, 0, 4096) == -EDQUOT);
-	ds->accounts_spoilt = true;
+	atomic_store(&ds->accounts_spoilt, true);
 	err = pool_sync(p);
 	while (err == 0 && (err = pool_accounts_state(ds, &percent)) == -EAGAIN) {
 		err = pool_sync(p);
