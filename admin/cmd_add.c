@@ -10,7 +10,10 @@ add_sets(struct adm_pool *ap, struct layout *l, bool dry_run, json_t **out, stru
 	struct pool_plan plan = {0};
 	char why[256];
 	int err = pool_add(ap->pool, &spec, &plan, why, sizeof(why));
+	json_t *answer =
+	    layout_plan_json(&plan, l); /* the drives are open still, whosever they are */
 	if (err != 0) {
+		json_decref(answer);
 		if (strstr(why, "differs") != NULL) {
 			adm_fail_next(e, "Data sets can't be removed again. If you want that all "
 					 "the same, add -f.");
@@ -23,7 +26,7 @@ add_sets(struct adm_pool *ap, struct layout *l, bool dry_run, json_t **out, stru
 			l->sets[i].width = 0; /* the pool owns the drives now */
 		}
 	}
-	*out = layout_plan_json(&plan);
+	*out = answer;
 	return 0;
 }
 
@@ -73,6 +76,11 @@ add_run(struct adm *a, struct adm_pool *ap, json_t *args, struct layout *l, json
 	}
 	if (err == 0 && l->spec.set_count + l->spec.spare_count + l->spec.log_count == 0) {
 		err = adm_fail(e, EINVAL, "no drives to add");
+	}
+	if (err == 0 && l->spec.set_count == 0 && l->spec.log_count > 0) {
+		struct pool_plan none = {.tolerates = 1};
+		*out =
+		    layout_plan_json(&none, l); /* for what is to be said against the log drives */
 	}
 	if (err == 0 && l->spec.set_count > 0) {
 		err = add_sets(ap, l, dry_run, out, e);

@@ -4,7 +4,7 @@
  * and drives_lock: pools can't go, and nobody else gives drives away.
  */
 #include <stdio.h>
-#include "admin/admin_int.h"
+#include "admin/layout.h"
 
 /* ---- which drive ---- */
 
@@ -180,8 +180,7 @@ pool_cmd_replace(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
 	struct pool_drive_status old;
 	struct adm_pool *ap = member_arg(a, args, &old, e);
-	char why[256];
-	(void)out;
+	char why[256], warning[400];
 	if (ap == NULL) {
 		return -e->code;
 	}
@@ -192,6 +191,11 @@ pool_cmd_replace(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	struct kb_drive *d = new_drive(a, args, "new", false, e);
 	if (d == NULL) {
 		return -e->code;
+	}
+	if (old.role == DRIVE_ROLE_LOG) {
+		layout_log_warning(d, warning, sizeof(warning));
+	} else {
+		layout_replace_warning(old.physical_sector_bytes, d, warning, sizeof(warning));
 	}
 	int err = kb_claim(d, false);
 	if (err != 0) {
@@ -206,6 +210,8 @@ pool_cmd_replace(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	}
 	if (err != 0) {
 		kb_close(d);
+	} else {
+		*out = json_pack("{s:o}", "warning", adm_text(warning));
 	}
 	return err;
 }

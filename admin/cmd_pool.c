@@ -30,13 +30,15 @@ create_run(struct adm *a, json_t *args, struct layout *c, json_t **out, struct a
 	if (err != 0) {
 		return err;
 	}
+	json_t *answer = layout_plan_json(&plan, c);
 	if (adm_arg_flag(args, "dry_run")) {
-		*out = layout_plan_json(&plan);
+		*out = answer;
 		return 0;
 	}
 	struct pool *p;
 	err = pool_create(&c->spec, &p, why, sizeof(why));
 	if (err != 0) {
+		json_decref(answer);
 		adm_fail_untouched(e, "No pool was created; its drives may have been erased.");
 		return adm_fail(e, err, "pool '%s' was not created: %s", c->spec.name,
 		    why[0] != '\0' ? why : err_str(err));
@@ -45,7 +47,9 @@ create_run(struct adm *a, json_t *args, struct layout *c, json_t **out, struct a
 	adm_fail_untouched(e, "The pool is on its drives; 'pool import' lists it.");
 	err = adm_add_pool(a, p, e);
 	if (err == 0) {
-		*out = layout_plan_json(&plan);
+		*out = answer;
+	} else {
+		json_decref(answer);
 	}
 	return err;
 }

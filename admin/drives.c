@@ -358,6 +358,8 @@ disk_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 			info->volatile_cache, "use", adm_text(use), "note",
 			adm_text(vfio_note(functions, function_count, info->path)), "injected",
 			fault));
+		json_object_set_new(json_array_get(list, json_array_size(list) - 1), "optimal",
+		    json_integer(info->optimal_io_bytes));
 	}
 	mem_free(functions);
 	mem_free(l.found);

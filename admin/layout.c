@@ -135,11 +135,81 @@ layout_check_drives(struct adm *a, const struct layout *c, struct adm_error *e)
 	return err;
 }
 
-json_t *
-layout_plan_json(const struct pool_plan *plan)
+void
+layout_log_warning(const struct kb_drive *d, char *out, size_t len)
 {
-	return json_pack("{s:I, s:I, s:I, s:i, s:i}", "raw", (json_int_t)plan->raw_bytes, "usable",
-	    (json_int_t)plan->usable_bytes, "log", (json_int_t)plan->log_ring_bytes,
+	bool volatile_cache;
+	(void)kb_physical(d, &volatile_cache);
+	out[0] = '\0';
+	if (volatile_cache) {
+		snprintf(out, len,
+		    "log drive %.160s has a write cache that a power cut empties: every record "
+		    "waits "
+		    "for its medium, which is safe but slow; one with power-loss protection "
+		    "answers "
+		    "at once",
+		    kb_path(d));
+	}
+}
+
+void
+layout_replace_warning(uint32_t old_physical_bytes, const struct kb_drive *d, char *out, size_t len)
+{
+	bool volatile_cache;
+	uint32_t physical = kb_physical(d, &volatile_cache);
+	out[0] = '\0';
+	if (physical > MAX(old_physical_bytes, SECTOR_BYTES)) {
+		snprintf(out, len,
+		    "drive %.160s writes %u KiB at a time, the one it replaces less: small writes "
+		    "cost it more",
+		    kb_path(d), physical / 1024);
+	}
+}
+
+/* One set: what of each drive is used, and what of the larger ones isn't. */
+static json_t *
+set_json(const struct pool_set_spec *s, json_t *warnings)
+{
+	uint64_t least = UINT64_MAX, sum = 0;
+	uint32_t physical = 0;
+	bool ignored;
+	for (uint32_t i = 0; i < s->width; i++) {
+		uint32_t one = kb_physical(s->drives[i], &ignored);
+		least = MIN(least, kb_pool_bytes(kb_size(s->drives[i])));
+		sum += kb_size(s->drives[i]);
+		physical = MAX(physical, one);
+		if (one > SECTOR_BYTES) {
+			json_array_append_new(warnings,
+			    json_sprintf("drive %s writes %u KiB at a time: writes of less cost it "
+					 "more; keep recordsize at %u or above",
+				kb_path(s->drives[i]), one / 1024,
+				one * MAX(s->width - s->parity, 1u)));
+		}
+	}
+	const char *kind = s->kind == RAIDZ_KIND_PARITY ? "raidz"
+			   : s->width == 1              ? "single"
+							: "mirror";
+	return json_pack("{s:s, s:i, s:i, s:I, s:I, s:i}", "kind", kind, "parity", (int)s->parity,
+	    "width", (int)s->width, "drive_bytes", (json_int_t)least, "unused_bytes",
+	    (json_int_t)(sum - least * s->width), "sector", (int)physical);
+}
+
+json_t *
+layout_plan_json(const struct pool_plan *plan, const struct layout *l)
+{
+	json_t *sets = json_array(), *warnings = json_array();
+	char text[400];
+	for (uint32_t i = 0; i < l->spec.set_count; i++) {
+		json_array_append_new(sets, set_json(&l->sets[i], warnings));
+	}
+	for (uint32_t i = 0; i < l->spec.log_count; i++) {
+		layout_log_warning(l->logs[i], text, sizeof(text));
+		if (text[0] != '\0') {
+			json_array_append_new(warnings, adm_text(text));
+		}
+	}
+	return json_pack("{s:I, s:I, s:I, s:i, s:i, s:o, s:o}", "raw", (json_int_t)plan->raw_bytes,
+	    "usable", (json_int_t)plan->usable_bytes, "log", (json_int_t)plan->log_ring_bytes,
 	    "small_record_percent", (int)plan->small_record_percent, "tolerates",
-	    (int)plan->tolerates);
+	    (int)plan->tolerates, "layout", sets, "warnings", warnings);
 }

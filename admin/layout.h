@@ -23,6 +23,10 @@ int layout_parse(struct adm *a, json_t *args, struct layout *l, struct adm_error
 void layout_close(struct layout *l) MAY_PARK;
 /* May they be used? */
 int layout_check_drives(struct adm *a, const struct layout *l, struct adm_error *e) MAY_PARK;
-json_t *layout_plan_json(const struct pool_plan *plan);
+/* What the layout gives, what of its drives is used, and what is to be said against it. Before a pool owns the drives. */
+json_t *layout_plan_json(const struct pool_plan *plan, const struct layout *l);
+/* As a new log drive, or as another drive's place: a sentence against it, or "". */
+void layout_log_warning(const struct kb_drive *d, char *out, size_t len);
+void layout_replace_warning(uint32_t old_physical_bytes, const struct kb_drive *d, char *out, size_t len);
 
 #endif

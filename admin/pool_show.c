@@ -85,6 +85,10 @@ drive_note(const struct pool_drive_status *d, char *out, size_t len)
 		    d->read_us, d->siblings_read_us, d->sits_out_s);
 		return;
 	}
+	if (d->role == DRIVE_ROLE_LOG && d->volatile_cache && drive_note_state(d)[0] == '\0') {
+		snprintf(out, len, "no power-loss protection: every record waits for its medium");
+		return;
+	}
 	snprintf(out, len, "%s", drive_note_state(d));
 }
 
@@ -101,6 +105,8 @@ pool_drive_json(struct adm *a, const struct pool_drive_status *d)
 	    (json_int_t)d->read_errors, "write_errors", (json_int_t)d->write_errors, "cksum_errors",
 	    (json_int_t)d->cksum_errors, "repaired", (json_int_t)d->repaired, "out_since",
 	    (json_int_t)d->out_since, "note", note, "injected", fault);
+	json_object_set_new(o, "sector", json_integer(d->physical_sector_bytes));
+	json_object_set_new(o, "volatile_cache", json_boolean(d->volatile_cache));
 	json_object_set_new(o, "slow_ios", json_integer((json_int_t)d->slow_ios));
 	json_object_set_new(o, "degraded_since", json_integer((json_int_t)d->degraded_since));
 	json_object_set_new(o, "sits_out_s", json_integer(d->sits_out_s));

@@ -116,8 +116,19 @@ verb_pool_replace(const struct cli_verb *v, const struct cli_args *a)
 	if (a->word_count > 2) {
 		json_object_set_new(args, "new", json_string(a->words[2]));
 	}
-	return act(v, a, "pool replace", args,
-	    "it takes the place; 'pool status' shows how far it has been filled");
+	json_t *result;
+	int status = client_call("pool replace", args, &result);
+	if (status == CLI_OK && !print_json(a, v, result)) {
+		const char *warning = json_string_value(json_object_get(result, "warning"));
+		puts("it takes the place; 'pool status' shows how far it has been filled");
+		if (warning != NULL && warning[0] != '\0') {
+			fputs("warning: ", stdout);
+			print_safe(warning);
+			putchar('\n');
+		}
+	}
+	json_decref(result);
+	return status;
 }
 
 int

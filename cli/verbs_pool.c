@@ -96,6 +96,45 @@ create_options(const struct cli_verb *v, const struct cli_args *a, json_t *args)
 
 /* What the layout gives, and what is to be said against it. */
 static void
+layout_warnings(json_t *warnings)
+{
+	size_t i;
+	json_t *warning;
+	json_array_foreach(warnings, i, warning)
+	{
+		fputs("warning: ", stdout);
+		print_safe(json_string_value(warning));
+		putchar('\n');
+	}
+}
+
+static void
+layout_sets(json_t *sets)
+{
+	size_t i;
+	json_t *set;
+	json_array_foreach(sets, i, set)
+	{
+		const char *kind = json_string_value(json_object_get(set, "kind"));
+		int parity = (int)json_integer_value(json_object_get(set, "parity"));
+		char each[32], unused[32], sector[32], number[16] = "";
+		print_size((uint64_t)json_integer_value(json_object_get(set, "drive_bytes")), false,
+		    each, sizeof(each));
+		print_size((uint64_t)json_integer_value(json_object_get(set, "unused_bytes")),
+		    false, unused, sizeof(unused));
+		print_size((uint64_t)json_integer_value(json_object_get(set, "sector")), false,
+		    sector, sizeof(sector));
+		if (parity > 0) {
+			snprintf(number, sizeof(number), "%d", parity);
+		}
+		printf("  %s%s-%zu: %d drives, of each %s is used, %s of all isn't; physical "
+		       "blocks of %s\n",
+		    kind, number, i, (int)json_integer_value(json_object_get(set, "width")), each,
+		    unused, sector);
+	}
+}
+
+static void
 layout_show(const char *done, const char *name, json_t *result)
 {
 	char usable[32], raw[32], log[32];
@@ -110,6 +149,10 @@ layout_show(const char *done, const char *name, json_t *result)
 		printf(", %s of intent log", log);
 	}
 	putchar('\n');
+	if (strncmp(done, "would", 5) == 0) {
+		layout_sets(json_object_get(result, "layout"));
+	}
+	layout_warnings(json_object_get(result, "warnings"));
 	int small = (int)json_integer_value(json_object_get(result, "small_record_percent"));
 	if (small > 160) {
 		printf("note: on these sets an 8K record takes %d%% of its size; keep recordsize "
@@ -167,10 +210,11 @@ verb_pool_add(const struct cli_verb *v, const struct cli_args *a)
 	}
 	status = client_call("pool add", args, &result);
 	if (status == CLI_OK && !print_json(a, v, result)) {
-		if (json_is_object(result)) {
+		if (json_integer_value(json_object_get(result, "raw")) > 0) {
 			layout_show(a->dry_run ? "would add to" : "added to", a->words[0], result);
 		} else {
 			puts(a->dry_run ? "would be added" : "added");
+			layout_warnings(json_object_get(result, "warnings"));
 		}
 	}
 	json_decref(result);

@@ -27,7 +27,8 @@ struct kb_info {
 	char serial[64];
 	enum kb_backend backend;
 	uint64_t size_bytes;            /* rounded down to a sector */
-	uint32_t physical_sector_bytes; /* what the drive says; I/O is always in SECTOR_BYTES */
+	uint32_t physical_sector_bytes; /* what the drive says, flash at least SECTOR_BYTES; I/O is always in SECTOR_BYTES */
+	uint32_t optimal_io_bytes;      /* what it likes best, 0: it doesn't say */
 	uint32_t logical_sector_bytes;  /* 512 or 4096: what its partition table counts in */
 	bool volatile_cache;            /* has a write cache that a power cut empties */
 	bool discard;                   /* understands discard */
@@ -109,6 +110,7 @@ void kb_get_info(const struct kb_drive *d, struct kb_info *out);
 const char *kb_id(const struct kb_drive *d);
 const char *kb_path(const struct kb_drive *d);
 uint64_t kb_size(const struct kb_drive *d);
+uint32_t kb_physical(const struct kb_drive *d, bool *out_volatile_cache); /* physical_sector_bytes */
 bool kb_discards(const struct kb_drive *d); /* it understands discard */
 uint64_t kb_late_writes(const struct kb_drive *d); /* writes past their deadline that may still happen */
 bool kb_is_gone(const struct kb_drive *d);

@@ -84,6 +84,13 @@ kb_size(const struct kb_drive *d)
 	return d->info.size_bytes;
 }
 
+uint32_t
+kb_physical(const struct kb_drive *d, bool *out_volatile_cache)
+{
+	*out_volatile_cache = d->info.volatile_cache;
+	return d->info.physical_sector_bytes;
+}
+
 bool
 kb_discards(const struct kb_drive *d)
 {

@@ -94,6 +94,10 @@ look_at_device(int fd, const struct stat *st, struct kb_info *info)
 	info->physical_sector_bytes = physical;
 	info->logical_sector_bytes = (uint32_t)logical;
 	kb_sysfs_identify(st->st_rdev, info);
+	if (!info->rotational) {
+		/* flash that says 512 means that it can, not that it should */
+		info->physical_sector_bytes = MAX(info->physical_sector_bytes, SECTOR_BYTES);
+	}
 	return logical == 512 || logical == 4096 ? 0 : -EINVAL;
 }
 

@@ -156,6 +156,7 @@ kb_sysfs_identify(uint64_t dev, struct kb_info *info)
 	kb_sysfs_read(disk, "device/model", info->model, sizeof(info->model));
 	read_serial(disk, info->serial, sizeof(info->serial));
 	info->rotational = kb_sysfs_number(disk, "queue/rotational") != 0;
+	info->optimal_io_bytes = (uint32_t)kb_sysfs_number(disk, "queue/optimal_io_size");
 	info->discard = kb_sysfs_number(disk, "queue/discard_max_bytes") != 0;
 	kb_sysfs_read(disk, "queue/write_cache", text, sizeof(text));
 	info->volatile_cache = strcmp(text, "write through") != 0;

@@ -118,7 +118,7 @@ drive_fill_info(
 	snprintf(info->serial, sizeof(info->serial), "%s", id->serial);
 	info->backend = KB_BACKEND_NVME;
 	info->size_bytes = ALIGN_DOWN(ns->blocks << ns->block_shift, (uint64_t)SECTOR_BYTES);
-	info->physical_sector_bytes = 1u << ns->block_shift;
+	info->physical_sector_bytes = MAX(1u << ns->block_shift, SECTOR_BYTES);
 	info->logical_sector_bytes = 1u << ns->block_shift;
 	info->volatile_cache = id->volatile_cache;
 	info->discard = id->dsm;

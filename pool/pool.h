@@ -170,6 +170,8 @@ struct pool_drive_status {
 	uint64_t degraded_since; /* seconds since 1970 */
 	uint32_t sits_out_s;  /* slow: reads do without it for so long still; 0: they don't */
 	uint32_t sit_outs;    /* how often since the import */
+	uint32_t physical_sector_bytes; /* 0: not known now */
+	bool volatile_cache; /* a power cut empties it: what must be durable waits for the medium */
 	uint32_t read_us, siblings_read_us; /* when it was last found slow: what a read took it, and the others of its set */
 };
 struct pool_status {

@@ -31,6 +31,9 @@ status_drive(const struct vdev_drive *d, bool locked, struct pool_drive_status *
 	out->write_errors = d->write_errors;
 	out->cksum_errors = d->cksum_errors;
 	out->repaired = d->repaired;
+	if (locked && d->kb != NULL) {
+		out->physical_sector_bytes = kb_physical(d->kb, &out->volatile_cache);
+	}
 	out->slow_ios = d->slow_ios;
 	out->degraded = d->degraded;
 	out->degraded_since = d->degraded != DRIVE_WELL ? d->degraded_s : 0;
