@@ -266,6 +266,7 @@ struct trash_snap {
 	int64_t time;
 };
 struct snap_names;
+const char *trash_snap_was(const char *name); /* of a destroyed one's hidden name: what it was called; NULL: another */
 int trash_snaps_destroy(struct adm_pool *ap, const struct snap_names *names, bool *out_kept, struct adm_error *e) MAY_PARK;
 int trash_snaps_json(struct adm_pool *ap, json_t *rows) MAY_PARK;
 int trash_snaps_undestroy(struct adm_pool *ap, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
@@ -284,6 +285,9 @@ void sched_follow(struct adm_pool *ap, const char *path, const char *to) MAY_PAR
 struct snap_names;
 int snap_cmd_destroy(struct adm_pool *ap, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;
 int snap_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e) MAY_PARK; /* snap_props.c */
+bool snap_prop_is_known(const char *name);
+/* Of all snapshots of path, to list. mixed: filesystems are in it, too; what only these have is "-". */
+int snap_props_of(struct adm_pool *ap, const char *path, json_t *wanted, bool mixed, json_t *list, struct adm_error *e) MAY_PARK;
 int snap_cmd_rename(struct adm_pool *ap, const char *name, const char *to, struct adm_error *e) MAY_PARK;
 int snap_busy(struct adm_pool *ap, const char *name, struct adm_error *e); /* says what keeps it */
 int snap_destroy_named(struct adm_pool *ap, const struct snap_names *names, struct adm_error *e) MAY_PARK;

@@ -275,6 +275,15 @@ fs_names(struct adm *a, json_t *args, bool recursive, json_t **out, struct adm_e
 	return 0;
 }
 
+/* Without a type: filesystems. */
+static bool
+fs_type_has(json_t *args, const char *which)
+{
+	const char *type = json_string_value(json_object_get(args, "type"));
+	return strcmp(type != NULL ? type : "filesystem", which) == 0 ||
+	       (type != NULL && strcmp(type, "all") == 0);
+}
+
 static int
 fs_prop_failed(const char *name, const char *prop, int err, struct adm_error *e)
 {
@@ -286,8 +295,10 @@ fs_prop_failed(const char *name, const char *prop, int err, struct adm_error *e)
 }
 
 static int
-fs_props_of(struct adm *a, const char *name, json_t *wanted, json_t **out, struct adm_error *e)
+fs_props_of(struct adm *a, const char *name, json_t *args, json_t **out, struct adm_error *e)
 {
+	json_t *wanted = json_object_get(args, "props");
+	bool mixed = fs_type_has(args, "snapshot");
 	struct adm_pool *ap = adm_pool_of(a, name, e);
 	if (ap == NULL) {
 		return -e->code;
@@ -300,6 +311,11 @@ fs_props_of(struct adm *a, const char *name, json_t *wanted, json_t **out, struc
 		const char *prop =
 		    all ? fs_prop_name((uint32_t)i) : json_string_value(json_array_get(wanted, i));
 		int err = prop != NULL ? fs_prop_get(ap->fp, name, prop, &p) : -EINVAL;
+		if (err == -ENOENT && mixed && snap_prop_is_known(prop)) {
+			json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "name", prop,
+							"value", "-", "source", "-"));
+			continue;
+		}
 		if (err != 0) {
 			json_decref(list);
 			return fs_prop_failed(name, prop, err, e);
@@ -310,12 +326,36 @@ fs_props_of(struct adm *a, const char *name, json_t *wanted, json_t **out, struc
 	return 0;
 }
 
+/* A filesystem and its snapshots, as far as the type asks for them. */
+static int
+fs_get_one(struct adm *a, const char *name, json_t *args, json_t *list, struct adm_error *e)
+{
+	bool filesystem = fs_type_has(args, "filesystem");
+	json_t *props = NULL;
+	if (filesystem) {
+		int err = fs_props_of(a, name, args, &props, e);
+		if (err != 0) {
+			return err;
+		}
+		json_array_append_new(list, json_pack("{s:s, s:o}", "name", name, "props", props));
+	}
+	struct adm_pool *ap = fs_type_has(args, "snapshot") ? adm_pool_of(a, name, e) : NULL;
+	return ap == NULL
+		   ? -e->code
+		   : snap_props_of(ap, name, json_object_get(args, "props"), filesystem, list, e);
+}
+
 static int
 fs_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 {
 	json_t *names = NULL, *name;
 	size_t i;
 	const char *one = json_string_value(json_object_get(args, "name"));
+	const char *type = json_string_value(json_object_get(args, "type"));
+	if (type != NULL && !fs_type_has(args, "snapshot") && !fs_type_has(args, "filesystem")) {
+		return adm_fail(
+		    e, EINVAL, "'%.60s' is no type: use filesystem, snapshot or all", type);
+	}
 	if (one != NULL && strchr(one, '@') != NULL) {
 		return snap_cmd_get(a, args, out, e);
 	}
@@ -326,13 +366,10 @@ fs_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	json_t *list = json_array();
 	json_array_foreach(names, i, name)
 	{
-		json_t *props = NULL;
-		err = fs_props_of(
-		    a, json_string_value(name), json_object_get(args, "props"), &props, e);
+		err = fs_get_one(a, json_string_value(name), args, list, e);
 		if (err != 0) {
 			break;
 		}
-		json_array_append_new(list, json_pack("{s:O, s:o}", "name", name, "props", props));
 	}
 	json_decref(names);
 	if (err != 0) {

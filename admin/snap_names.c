@@ -209,13 +209,20 @@ snap_names_hidden(struct adm_pool *ap, const char *prefix, struct snap_names *ou
 struct expansion {
 	struct snap_names have; /* as "@name" */
 	bool *wanted;
+	bool destroyed; /* those that can be had back */
 };
+
+static int64_t expansion_find(const struct expansion *x, const char *name, size_t len);
 
 static int
 expansion_add(void *arg, const struct pool_snap_info *s)
 {
 	struct expansion *x = arg;
-	snap_names_add(&x->have, "", s->name);
+	const char *name = x->destroyed ? trash_snap_was(s->name) : s->name;
+	/* several may have been called the same */
+	if (name != NULL && !(x->destroyed && expansion_find(x, name, strlen(name)) >= 0)) {
+		snap_names_add(&x->have, "", name);
+	}
 	return x->have.no_memory ? -ENOMEM : 0;
 }
 
@@ -253,8 +260,9 @@ expansion_part(struct expansion *x, const char *path, const char *part, size_t l
 			return 0;
 		}
 		const char *bad = from_missing ? part : second;
-		adm_fail_next(e, "fs list -t snapshot %s", path);
-		return adm_fail(e, ENOENT, "there is no snapshot '%.100s@%.*s'", path,
+		adm_fail_next(e, "fs list -t %s %s", x->destroyed ? "destroyed" : "snapshot", path);
+		return adm_fail(e, ENOENT, "%s '%.100s@%.*s'",
+		    x->destroyed ? "no destroyed snapshot was" : "there is no snapshot", path,
 		    (int)MIN(from_missing ? first_len : second_len, (size_t)99), bad);
 	}
 	if (strict && from > to && first_len > 0 && second_len > 0) {
@@ -296,6 +304,7 @@ struct expand_each {
 	const char *top, *parts;
 	struct snap_names *out;
 	struct adm_error *e;
+	bool destroyed;
 };
 
 static int
@@ -303,12 +312,13 @@ expand_one(void *arg, struct pool_ds *ds)
 {
 	struct expand_each *all = arg;
 	struct pool_ds_info info;
-	struct expansion x = {0};
+	struct expansion x = {.destroyed = all->destroyed};
+	uint32_t flags = x.destroyed ? POOL_SNAP_HIDDEN : 0;
 	pool_ds_get_info(ds, &info);
 	if (trash_is_inside(info.path) && !trash_is_inside(all->top)) {
 		return 0;
 	}
-	int err = pool_snap_each(all->ap->pool, info.path, 0, expansion_add, &x);
+	int err = pool_snap_each(all->ap->pool, info.path, flags, expansion_add, &x);
 	if (err == -ENOENT) {
 		err = 0; /* destroyed meanwhile */
 	} else if (err != 0) {
@@ -321,21 +331,38 @@ expand_one(void *arg, struct pool_ds *ds)
 	return err;
 }
 
+static int
+expand(struct expand_each *all, const char *spec, bool recursive)
+{
+	char path[DATASET_NAME_MAX + 1];
+	struct adm_error *e = all->e;
+	if (!snap_name_split(spec, path, &all->parts)) {
+		return names_no_shape(spec, e);
+	}
+	all->top = path;
+	int err = pool_ds_each(all->ap->pool, path, recursive, expand_one, all);
+	if (err != 0 && e->code == 0) {
+		return names_failed(path, err, e);
+	}
+	if (err == 0 && all->out->count == 0) {
+		err = adm_fail(e, ENOENT, "no %ssnapshot is meant by '%.100s'",
+		    all->destroyed ? "destroyed " : "", spec);
+	}
+	return err;
+}
+
 int
 snap_names_expand(struct adm_pool *ap, const char *spec, bool recursive, struct snap_names *out,
     struct adm_error *e)
 {
-	char path[DATASET_NAME_MAX + 1];
-	struct expand_each all = {.ap = ap, .top = path, .out = out, .e = e};
-	if (!snap_name_split(spec, path, &all.parts)) {
-		return names_no_shape(spec, e);
-	}
-	int err = pool_ds_each(ap->pool, path, recursive, expand_one, &all);
-	if (err != 0 && e->code == 0) {
-		return names_failed(path, err, e);
-	}
-	if (err == 0 && out->count == 0) {
-		err = adm_fail(e, ENOENT, "no snapshot is meant by '%.100s'", spec);
-	}
-	return err;
+	struct expand_each all = {.ap = ap, .out = out, .e = e};
+	return expand(&all, spec, recursive);
+}
+
+int
+snap_names_expand_destroyed(struct adm_pool *ap, const char *spec, bool recursive,
+    struct snap_names *out, struct adm_error *e)
+{
+	struct expand_each all = {.ap = ap, .out = out, .e = e, .destroyed = true};
+	return expand(&all, spec, recursive);
 }

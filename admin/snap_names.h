@@ -30,5 +30,8 @@ int snap_names_each_below(struct adm_pool *ap, const char *name, bool recursive,
  */
 int snap_names_expand(struct adm_pool *ap, const char *spec, bool recursive, struct snap_names *out,
     struct adm_error *e) MAY_PARK;
+/* The same of those that were destroyed and can be had back, by the names they had. */
+int snap_names_expand_destroyed(struct adm_pool *ap, const char *spec, bool recursive, struct snap_names *out,
+    struct adm_error *e) MAY_PARK;
 
 #endif

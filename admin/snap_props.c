@@ -94,8 +94,32 @@ fact(const struct snap_facts *f, const char *name)
 						    : NULL;
 }
 
+bool
+snap_prop_is_known(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (strcmp(names[i], name) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Of filesystems; userquota@NAME and its like are told by the @. */
+static bool
+fs_prop_is_known(const char *name)
+{
+	for (uint32_t i = 0; i < fs_prop_count(); i++) {
+		if (strcmp(fs_prop_name(i), name) == 0) {
+			return true;
+		}
+	}
+	return strchr(name, '@') != NULL;
+}
+
+/* mixed: filesystems are shown beside; what only these have is "-". */
 static json_t *
-facts_json(const struct snap_facts *f, json_t *wanted, const char **out_bad)
+facts_json(const struct snap_facts *f, json_t *wanted, bool mixed, const char **out_bad)
 {
 	size_t count = json_array_size(wanted);
 	bool all = count == 0;
@@ -103,6 +127,9 @@ facts_json(const struct snap_facts *f, json_t *wanted, const char **out_bad)
 	for (size_t i = 0; i < (all ? ARRAY_LEN(names) : count); i++) {
 		const char *name = all ? names[i] : json_string_value(json_array_get(wanted, i));
 		json_t *one = name != NULL ? fact(f, name) : NULL;
+		if (one == NULL && name != NULL && mixed && fs_prop_is_known(name)) {
+			one = fact_text(name, "-");
+		}
 		if (one == NULL) {
 			*out_bad = name != NULL ? name : "";
 			json_decref(list);
@@ -111,6 +138,64 @@ facts_json(const struct snap_facts *f, json_t *wanted, const char **out_bad)
 		json_array_append_new(list, one);
 	}
 	return list;
+}
+
+/* ---- those of a filesystem ---- */
+
+struct facts_of {
+	struct adm_pool *ap;
+	const char *path, *bad;
+	json_t *wanted, *list;
+	bool mixed;
+};
+
+static int
+facts_add(void *arg, const struct pool_snap_info *s)
+{
+	struct facts_of *x = arg;
+	char name[2 * DATASET_NAME_MAX + 2];
+	struct snap_facts *f = mem_zalloc(sizeof(*f));
+	if (f == NULL) {
+		return -ENOMEM;
+	}
+	(void)snprintf(name, sizeof(name), "%s@%s", x->path, s->name);
+	f->info = *s;
+	int err = pool_snap_clones_each(x->ap->pool, name, clone_add, f);
+	json_t *props = err == 0 ? facts_json(f, x->wanted, x->mixed, &x->bad) : NULL;
+	mem_free(f);
+	if (err != 0) {
+		return err == -ENOENT ? 0 : err; /* gone meanwhile */
+	}
+	return props == NULL ? -EINVAL
+	       : json_array_append_new(
+		     x->list, json_pack("{s:o, s:o}", "name", adm_text(name), "props", props)) == 0
+		   ? 0
+		   : -ENOMEM;
+}
+
+int
+snap_props_of(struct adm_pool *ap, const char *path, json_t *wanted, bool mixed, json_t *list,
+    struct adm_error *e)
+{
+	struct facts_of x = {
+	    .ap = ap, .path = path, .wanted = wanted, .list = list, .mixed = mixed};
+	bool unique = json_array_size(wanted) == 0;
+	size_t i;
+	json_t *one;
+	json_array_foreach(wanted, i, one)
+	{
+		const char *name = json_string_value(one);
+		unique = unique || (name != NULL && strcmp(name, "used") == 0);
+	}
+	int err = pool_snap_each(ap->pool, path, unique ? POOL_SNAP_UNIQUE : 0, facts_add, &x);
+	if (x.bad != NULL) {
+		adm_fail_next(e, "'fs get all %.200s@SNAPSHOT' shows the properties.", path);
+		return adm_fail(e, ENOENT, "a snapshot has no property '%.60s'", x.bad);
+	}
+	return err == 0 || err == -ENOENT
+		   ? 0
+		   : adm_fail(e, err, "the snapshots of '%.200s' can't be looked at: %s", path,
+			 err_str(err));
 }
 
 int
@@ -129,7 +214,8 @@ snap_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	if (err == 0) {
 		err = pool_snap_clones_each(ap->pool, name, clone_add, f);
 	}
-	json_t *props = err == 0 ? facts_json(f, json_object_get(args, "props"), &bad) : NULL;
+	json_t *props =
+	    err == 0 ? facts_json(f, json_object_get(args, "props"), false, &bad) : NULL;
 	mem_free(f);
 	if (err != 0) {
 		adm_fail_next(e, "'fs list -t snapshot' shows the snapshots.");

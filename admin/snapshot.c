@@ -16,6 +16,10 @@ snap_failed(const char *what, const char *name, int err, struct adm_error *e)
 		adm_fail_next(e, "'fs list -t snapshot' shows the snapshots.");
 		return adm_fail(e, err, "there is no snapshot '%.200s'", name);
 	case EINVAL:
+		if (strchr(name, '@') == NULL && strcmp(what, "renamed") != 0) {
+			adm_fail_next(e, "A snapshot is named FILESYSTEM@NAME: tank/home@monday");
+			return adm_fail(e, err, "'%.200s' is no name of a snapshot", name);
+		}
 		adm_fail_next(e, "Letters, digits, and any of _-.: make a name.");
 		return adm_fail(e, err, "'%.200s' is no name of a snapshot", name);
 	case ENOSPC:
@@ -178,11 +182,13 @@ snap_cmd_rename(struct adm_pool *ap, const char *name, const char *to, struct ad
 	if (!snap_name_split(name, path, &snap)) {
 		return snap_failed("renamed", name, -EINVAL, e);
 	}
-	if (strchr(to, '@') != NULL &&
-	    (!snap_name_split(to, to_path, &to_snap) || strcmp(path, to_path) != 0)) {
+	if (to[0] == '@') {
+		to_snap = to + 1;
+	} else if (strchr(to, '@') != NULL &&
+		   (!snap_name_split(to, to_path, &to_snap) || strcmp(path, to_path) != 0)) {
 		return adm_fail(e, EXDEV, "a snapshot stays one of '%.200s'", path);
 	}
-	if (pool_snap_is_hidden(to_snap)) {
+	if (pool_snap_is_hidden(to_snap) || strchr(to_snap, '@') != NULL) {
 		return snap_failed("renamed", to, -EINVAL, e);
 	}
 	int err = fs_snap_rename(ap->fp, name, to_snap);
@@ -344,8 +350,9 @@ snap_cmd_rollback(struct adm *a, json_t *args, json_t **out, struct adm_error *e
 	}
 	if (err == 0 && newer.count > 0 && !adm_arg_flag(args, "recursive")) {
 		adm_fail_next(e, "fs rollback -r %.200s   destroys those first.", name);
-		err = adm_fail(e, EBUSY, "there are %u newer snapshots, the next is '%.200s'",
-		    newer.count, newer.v[0]);
+		err = adm_fail(e, EBUSY, "there %s %u newer snapshot%s, the next is '%.200s'",
+		    newer.count == 1 ? "is" : "are", newer.count, newer.count == 1 ? "" : "s",
+		    newer.v[0]);
 	}
 	if (err == 0) {
 		err = snap_newer_hidden(ap, name, &hidden, e);

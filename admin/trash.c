@@ -432,7 +432,8 @@ trash_look(struct adm_pool *ap)
 		oldest = oldest == NULL || l.v[i].time < oldest->time ? &l.v[i] : oldest;
 	}
 	bool low = space_is_low(ap);
-	int64_t time = oldest != NULL ? oldest->time : INT64_MAX;
+	/* a filesystem's own quota isn't helped by what goes elsewhere */
+	int64_t time = oldest != NULL && low ? oldest->time : INT64_MAX;
 	int64_t snaps = trash_snaps_look(ap, low, time);
 	if (oldest != NULL &&
 	    (now_s() >= oldest->time + trash_keeps_s(ap) || (low && time < snaps))) {

@@ -31,6 +31,14 @@ hidden_parse(const char *name, int64_t *out_time, const char **out_was)
 	return true;
 }
 
+const char *
+trash_snap_was(const char *name)
+{
+	int64_t time;
+	const char *was;
+	return hidden_parse(name, &time, &was) ? was : NULL;
+}
+
 /* ---- destroying ---- */
 
 static int
@@ -157,6 +165,7 @@ struct back {
 	const char *was;                /* looked for */
 	struct snap_names hidden, full; /* at most one of each filesystem: the one destroyed last */
 	int64_t time;                   /* of the last of them */
+	uint32_t settled;               /* so many were found before for other names */
 };
 
 static int
@@ -168,7 +177,7 @@ back_add(void *arg, const struct trash_snap *s)
 	if (strcmp(s->was, b->was) != 0 && strcmp(s->info->name, b->was) != 0) {
 		return 0;
 	}
-	bool again = n->count > 0 && strncmp(n->v[n->count - 1], s->ds->path, len) == 0 &&
+	bool again = n->count > b->settled && strncmp(n->v[n->count - 1], s->ds->path, len) == 0 &&
 		     n->v[n->count - 1][len] == '@';
 	if (again && s->time < b->time) {
 		return 0;
@@ -221,6 +230,26 @@ back_name(const char *path, const char **to, struct adm_error *e)
 		   : 0;
 }
 
+/* Those that a list or range means. */
+static int
+back_range(
+    struct adm_pool *ap, const char *spec, bool recursive, struct back *b, struct adm_error *e)
+{
+	struct snap_names names = {0};
+	int err = snap_names_expand_destroyed(ap, spec, recursive, &names, e);
+	for (uint32_t i = 0; err == 0 && i < names.count; i++) {
+		char path[DATASET_NAME_MAX + 1];
+		if (!snap_name_split(names.v[i], path, &b->was)) {
+			continue;
+		}
+		b->settled = b->hidden.count;
+		err = items_each(ap, path, false, 0, back_add, b);
+	}
+	b->was = NULL; /* it was in names */
+	snap_names_free(&names);
+	return err;
+}
+
 int
 trash_snaps_undestroy(struct adm_pool *ap, json_t *args, json_t **out, struct adm_error *e)
 {
@@ -229,9 +258,16 @@ trash_snaps_undestroy(struct adm_pool *ap, json_t *args, json_t **out, struct ad
 	struct back b = {.was = strchr(name, '@') + 1};
 	char path[DATASET_NAME_MAX + 1];
 	(void)snprintf(path, sizeof(path), "%.*s", (int)strcspn(name, "@"), name);
+	bool recursive = adm_arg_flag(args, "recursive");
+	bool several = strpbrk(b.was, "%,") != NULL;
 	int err = back_name(path, &to, e);
+	if (err == 0 && several && to != NULL) {
+		err = adm_fail(
+		    e, EINVAL, "'%.200s' means several: they can't have one new name", name);
+	}
 	if (err == 0) {
-		err = items_each(ap, path, adm_arg_flag(args, "recursive"), 0, back_add, &b);
+		err = several ? back_range(ap, name, recursive, &b, e)
+			      : items_each(ap, path, recursive, 0, back_add, &b);
 	}
 	if (e->code == 0 && (err == -ENOENT || (err == 0 && b.hidden.count == 0))) {
 		adm_fail_next(e, "'fs list -t destroyed' shows what can be had back.");

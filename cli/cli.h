@@ -99,6 +99,8 @@ bool words_expand(const char *word, json_t *list);
 
 /* verbs_list.c: a new array in the order of a column */
 json_t *list_sorted(json_t *rows, const struct column *by, bool down);
+/* filesystem, snapshot or all, or the one of others that -t names, else by the last word; NULL: neither, it has been said. */
+const char *list_type(const struct cli_verb *v, const struct cli_args *a, const char *others);
 
 /* verbs_accounts.c: names of users and groups in names of properties */
 bool account_name_resolve(const struct cli_verb *v, const char *prop, char *out, size_t len);

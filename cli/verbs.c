@@ -102,9 +102,10 @@ const struct cli_verb cli_verbs[] = {
 	"usedbydataset, usedbysnapshots, "
 	"usedbychildren, snapshots, holds, clones, destroyed, until, path, guid.",
 	verb_fs_list},
-    {"fs", "undestroy", "nrj", 1, 2, "[-nr] PATH [NEWPATH]|PATH@SNAPSHOT [NEWNAME]",
-	"Brings a destroyed filesystem or snapshot back, within the time that the pool's property undo says. -n says what would be "
-	"back; -r: also the snapshots of that name of the filesystems below.",
+    {"fs", "undestroy", "nrj", 1, 2, "[-nr] PATH [NEWPATH]|PATH@SNAPSHOT[%SNAPSHOT][,...] [NEWNAME]",
+	"Brings a destroyed filesystem or snapshots back, within the time that the pool's property undo says; A%B is all "
+	"destroyed ones from A to B. -n says what would be "
+	"back; -r: also the snapshots of these names of the filesystems below.",
 	verb_fs_undestroy},
     {"fs", "rename", "j", 2, 2, "PATH NEWPATH|PATH@SNAPSHOT NEWNAME",
 	"Renames a filesystem or a snapshot.", verb_fs_rename},
@@ -144,8 +145,9 @@ const struct cli_verb cli_verbs[] = {
 	verb_fs_space},
     {"fs", "groupspace", "Hpjno:s:S:", 1, 1, "[-Hpjn] [-o COLUMN,...] [-s|-S COLUMN] PATH|PATH@SNAPSHOT",
 	"The same of groups.", verb_fs_space},
-    {"fs", "get", "Hpjr", 2, 2, "[-Hpjr] all|PROPERTY[,PROPERTY] PATH|PATH@SNAPSHOT",
-	"  fs get compression,recordsize tank/home", verb_fs_get},
+    {"fs", "get", "Hpjrt:", 2, 2, "[-Hpjr] [-t TYPE] all|PROPERTY[,PROPERTY] PATH|PATH@SNAPSHOT",
+	"-t snapshot shows the filesystem's snapshots instead, -t all both.\n  fs get compression,recordsize tank/home\n"
+	"  fs get -r -t snapshot used,clones tank/home", verb_fs_get},
     {"fs", "set", "j", 2, 2, "PROPERTY=VALUE PATH",
 	"  fs set compression=zstd-3 tank/home\n  fs set compression= tank/home   (inherits again)\n"
 	"  fs set userquota@ann=10G tank/home\n  fs set defaultuserquota=1G tank/home",

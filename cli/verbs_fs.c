@@ -97,12 +97,13 @@ verb_fs_get(const struct cli_verb *v, const struct cli_args *a)
 	    {"PROPERTY", "name", COLUMN_TEXT}, {"VALUE", "value", COLUMN_TEXT},
 	    {"SOURCE", "source", COLUMN_TEXT}};
 	json_t *result;
-	json_t *props = split_properties(v, a->words[0]);
+	const char *type = list_type(v, a, "");
+	json_t *props = type != NULL ? split_properties(v, a->words[0]) : NULL;
 	if (props == NULL) {
 		return CLI_USAGE;
 	}
-	json_t *args = json_pack(
-	    "{s:s, s:b, s:o}", "name", a->words[1], "recursive", a->recursive, "props", props);
+	json_t *args = json_pack("{s:s, s:b, s:o, s:s}", "name", a->words[1], "recursive",
+	    a->recursive, "props", props, "type", type);
 	int status = client_call("fs get", args, &result);
 	if (status == CLI_OK && !print_json(a, v, result)) {
 		json_t *rows = get_rows(result, a->exact);

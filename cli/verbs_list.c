@@ -59,8 +59,10 @@ list_columns(const struct cli_verb *v, const char *text, struct column *out)
 		size_t len = strcspn(text, ",");
 		const struct column *c = list_column(text, len);
 		if (c == NULL || count == LIST_COLUMNS_MAX) {
+			char name[64];
+			snprintf(name, sizeof(name), "%.*s", (int)(len < 60 ? len : 60), text);
 			cli_usage_error(
-			    v, c == NULL ? "there is no such column" : "too many columns", text);
+			    v, c == NULL ? "there is no such column" : "too many columns", name);
 			return 0;
 		}
 		out[count++] = *c;
@@ -117,29 +119,46 @@ list_sorted(json_t *rows, const struct column *by, bool down)
 	return out;
 }
 
-/* What -t says; NULL after an error. */
-static const char *
-list_type(const struct cli_verb *v, const struct cli_args *a)
+static bool
+type_is(const char *word, size_t len, const char *name, const char *brief)
+{
+	return (strlen(name) == len && strncmp(word, name, len) == 0) ||
+	       (strlen(brief) == len && strncmp(word, brief, len) == 0);
+}
+
+/* What -t says, which may be a list with commas; NULL after an error. */
+const char *
+list_type(const struct cli_verb *v, const struct cli_args *a, const char *others)
 {
 	const char *type = cli_value(a, 't');
+	bool filesystems = false, snapshots = false;
 	if (type == NULL) {
-		bool one = a->word_count > 0 && strchr(a->words[0], '@') != NULL;
+		bool one = a->word_count > 0 && strchr(a->words[a->word_count - 1], '@') != NULL;
 		return one ? "snapshot" : "filesystem";
 	}
-	if (strcmp(type, "fs") == 0 || strcmp(type, "filesystem") == 0) {
-		return "filesystem";
+	if (others[0] != '\0' && strcmp(type, others) == 0) {
+		return others;
 	}
-	if (strcmp(type, "snap") == 0 || strcmp(type, "snapshot") == 0) {
-		return "snapshot";
+	for (const char *at = type;; at++) {
+		size_t len = strcspn(at, ",");
+		bool all = type_is(at, len, "all", "all");
+		bool filesystem = all || type_is(at, len, "filesystem", "fs");
+		bool snapshot = all || type_is(at, len, "snapshot", "snap");
+		if (!filesystem && !snapshot) {
+			char what[80];
+			snprintf(what, sizeof(what), "-t takes filesystem, snapshot%s%s or all",
+			    others[0] != '\0' ? ", " : "", others);
+			cli_usage_error(v, what, type);
+			return NULL;
+		}
+		filesystems = filesystems || filesystem;
+		snapshots = snapshots || snapshot;
+		at += len;
+		if (*at == '\0') {
+			break;
+		}
 	}
-	if (strcmp(type, "all") == 0) {
-		return "all";
-	}
-	if (strcmp(type, "destroyed") == 0) {
-		return "destroyed";
-	}
-	cli_usage_error(v, "-t takes filesystem, snapshot, destroyed or all", type);
-	return NULL;
+	return filesystems && snapshots ? "all" : snapshots ? "snapshot" : "filesystem";
 }
 
 static bool
@@ -173,7 +192,8 @@ int
 verb_fs_list(const struct cli_verb *v, const struct cli_args *a)
 {
 	struct column columns[LIST_COLUMNS_MAX];
-	const char *type = list_type(v, a), *order = cli_value(a, 's'), *down = cli_value(a, 'S');
+	const char *type = list_type(v, a, "destroyed"), *order = cli_value(a, 's'),
+		   *down = cli_value(a, 'S');
 	const char *text = cli_value(a, 'o');
 	json_t *result;
 	if (type == NULL) {
@@ -207,7 +227,9 @@ verb_fs_list(const struct cli_verb *v, const struct cli_args *a)
 	}
 	if (status == CLI_OK && !print_json(a, v, result)) {
 		if (json_array_size(result) == 0 && !a->bare) {
-			puts(strcmp(type, "snapshot") == 0 ? "no snapshots" : "no filesystems");
+			puts(strcmp(type, "snapshot") == 0    ? "no snapshots"
+			     : strcmp(type, "destroyed") == 0 ? "nothing that can be had back"
+							      : "no filesystems");
 		} else {
 			list_fill(result, columns, count);
 			print_table(a, result, columns, count);

@@ -213,12 +213,31 @@ pool_snap_destroy(struct pool *p, const char *const *names, uint32_t count, uint
 
 /* ---- names and holds ---- */
 
+/* One that has another name now, and what it was called. */
+struct renamed {
+	struct snap *snap;
+	char *was;
+};
+
+/* name becomes the snapshot's. What it was called. */
+static char *
+name_swap(struct pool *p, struct snap *s, char *name)
+{
+	char *was = s->name;
+
+	snap_unhash(s);
+	s->name = name;
+	snap_hash(p, s);
+	snap_dirty(p, s);
+	chain_touch(s->head);
+	return was;
+}
+
 static int
-rename_locked(struct pool *p, const char *full, const char *new_name)
+rename_locked(struct pool *p, const char *full, const char *new_name, struct renamed *out)
 {
 	struct snap *s = full_find(p, full);
 	size_t len = strlen(new_name) + 1;
-	char path[DATASET_NAME_MAX + 1];
 	char *name;
 
 	if (s == NULL) {
@@ -228,23 +247,26 @@ rename_locked(struct pool *p, const char *full, const char *new_name)
 		return 0;
 	}
 	if (snap_find(p, s->head, new_name) != NULL) {
-		return -EEXIST;
-	}
-	if (ds_path_of(s->head, path) + len > DATASET_NAME_MAX) {
-		return -EINVAL;
+		return -EEXIST; /* another of the same call */
 	}
 	name = mem_zalloc(len);
 	if (name == NULL) {
 		return -ENOMEM;
 	}
 	memcpy(name, new_name, len);
-	snap_unhash(s);
-	mem_free(s->name);
-	s->name = name;
-	snap_hash(p, s);
-	snap_dirty(p, s);
-	chain_touch(s->head);
+	*out = (struct renamed){s, name_swap(p, s, name)};
 	return 0;
+}
+
+/* All again what they were called; nothing in it can fail. */
+static void
+rename_undo(struct pool *p, struct renamed *v, uint32_t count)
+{
+	while (count-- > 0) {
+		if (v[count].snap != NULL) {
+			v[count].was = name_swap(p, v[count].snap, v[count].was);
+		}
+	}
 }
 
 int
@@ -282,11 +304,12 @@ int
 pool_snap_rename_all(struct pool *p, const char *const *names, const char *const *new_names,
     uint32_t count, bool held, uint32_t *out_bad)
 {
-	uint32_t done = 0;
-	int err = change_check(p, SPACE_ADMIN);
+	struct renamed *v = mem_zalloc_array(MAX(count, 1u), sizeof(*v));
+	int err = v == NULL ? -ENOMEM : change_check(p, SPACE_ADMIN);
 
+	*out_bad = 0;
 	if (err != 0) {
-		*out_bad = 0;
+		mem_free(v);
 		return err;
 	}
 	mutex_lock(&p->datasets->lock);
@@ -294,18 +317,19 @@ pool_snap_rename_all(struct pool *p, const char *const *names, const char *const
 		err = rename_check(p, names[i], new_names[i], held);
 		*out_bad = i;
 	}
-	/* what is left to fail is memory, and two of one name: then those before have moved */
-	for (; done < count && err == 0; done++) {
-		err = rename_locked(p, names[done], new_names[done]);
-		*out_bad = done;
+	for (uint32_t i = 0; i < count && err == 0; i++) {
+		err = rename_locked(p, names[i], new_names[i], &v[i]);
+		*out_bad = i;
+	}
+	if (err != 0) {
+		rename_undo(p, v, count);
 	}
 	mutex_unlock(&p->datasets->lock);
-	if (done > 0) {
-		int again = pool_sync(p);
-
-		err = err != 0 ? err : again;
+	for (uint32_t i = 0; i < count; i++) {
+		mem_free(v[i].was);
 	}
-	return err;
+	mem_free(v);
+	return err != 0 || count == 0 ? err : pool_sync(p);
 }
 
 /* Where tag is or belongs in the list. */

@@ -130,7 +130,7 @@ hidden_main(void *arg UNUSED)
 {
 	static const char *const names[] = {"tank@a", "tank@b"};
 	static const char *const hidden[] = {".destroyed-1-00000001-a", ".destroyed-1-00000002-b"};
-	static const char *const half[] = {"x", "c"};
+	static const char *const half[] = {"x", "c"}, *const same[] = {"x", "x"};
 	struct pool *p = begin();
 	struct pool_snap_info a;
 	struct pool_ds *ds;
@@ -141,7 +141,9 @@ hidden_main(void *arg UNUSED)
 	must(create(p, "tank@c"));
 	must(pool_snap_get(p, "tank@a", 0, &a));
 	UNIT_CHECK(pool_snap_rename_all(p, names, half, 2, false, &bad) == -EEXIST && bad == 1);
+	UNIT_CHECK(pool_snap_rename_all(p, names, same, 2, false, &bad) == -EEXIST && bad == 1);
 	UNIT_CHECK(pool_snap_get(p, "tank@x", 0, &a) == -ENOENT);
+	must(pool_snap_get(p, "tank@a", 0, &a));
 	must(pool_snap_hold(p, "tank@b", "tag"));
 	UNIT_CHECK(pool_snap_rename_all(p, names, hidden, 2, true, &bad) == -EBUSY && bad == 1);
 	must(pool_snap_release(p, "tank@b", "tag"));
