@@ -56,24 +56,43 @@ paths_add(void *arg, struct pool_ds *ds)
 	return 0;
 }
 
-/* Really. The deepest first. */
+static int
+purge_one(struct adm_pool *ap, const char *path)
+{
+	struct snap_names names = {0};
+	struct adm_error bad = {0};
+	int err = snap_names_of(ap, path, NULL, false, &names);
+	if (err == 0 && names.count > 0) {
+		err = snap_destroy_named(ap, &names, &bad);
+	}
+	snap_names_free(&names);
+	return err != 0 ? err : fs_ds_destroy(ap->fp, path);
+}
+
+/*
+ * Really. The deepest first; what has a clone among those that remain has to wait for that, so it
+ * takes as many rounds as there are such.
+ */
 int
 trash_purge(struct adm_pool *ap, const char *path)
 {
 	struct paths all = {0};
+	uint32_t before = 0;
 	int err = pool_ds_each(ap->pool, path, true, paths_add, &all);
-	for (uint32_t i = all.count; err == 0 && i-- > 0;) {
-		struct snap_names names = {0};
-		struct adm_error bad = {0};
-		err = snap_names_of(ap, all.v[i], NULL, false, &names);
-		if (err == 0 && names.count > 0) {
-			err = snap_destroy_named(ap, &names, &bad);
-		}
-		snap_names_free(&names);
-		if (err == 0) {
-			err = fs_ds_destroy(ap->fp, all.v[i]);
+	while (err == 0 && all.count > 0 && all.count != before) {
+		before = all.count;
+		for (uint32_t i = all.count; err == 0 && i-- > 0;) {
+			err = purge_one(ap, all.v[i]);
+			if (err == 0) {
+				all.count--;
+				memmove(
+				    &all.v[i], &all.v[i + 1], (all.count - i) * sizeof(all.v[0]));
+			} else if (err == -EBUSY) {
+				err = 0;
+			}
 		}
 	}
+	err = err == 0 && all.count > 0 ? -EBUSY : err;
 	mem_free(all.v);
 	return err;
 }
