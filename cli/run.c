@@ -19,16 +19,60 @@ cli_usage_error(const struct cli_verb *v, const char *what, const char *word)
 	return CLI_USAGE;
 }
 
+/* What other systems call otherwise. NULL: nothing is known. */
+static const char *
+cli_instead(const char *noun, const char *verb)
+{
+	static const struct {
+		const char *noun, *verb, *text;
+	} all[] = {
+	    {"fs", "inherit", "fs set PROPERTY= PATH   inherits it again."},
+	    {"fs", "snap", "fs snapshot PATH@SNAPSHOT"},
+	    {"fs", "mount", "share create /PATH   serves a filesystem; clients mount that."},
+	    {"fs", "unmount", "share remove /PATH   stops serving it."},
+	    {"fs", "share", "share create /PATH"},
+	    {"fs", "unshare", "share remove /PATH"},
+	};
+	for (size_t i = 0; verb != NULL && i < sizeof(all) / sizeof(all[0]); i++) {
+		if (strcmp(all[i].noun, noun) == 0 && strcmp(all[i].verb, verb) == 0) {
+			return all[i].text;
+		}
+	}
+	return NULL;
+}
+
+/* A verb where a noun belongs: which nouns have it. */
+static void
+cli_say_nouns(const char *word)
+{
+	bool some = false;
+	for (const struct cli_verb *v = cli_verbs; v->noun != NULL; v++) {
+		if (strcmp(v->verb, word) == 0) {
+			fprintf(stderr, "%s'%s %s'", some ? ", " : "       There is ", v->noun,
+			    v->verb);
+			some = true;
+		}
+	}
+	fputs(some ? ".\n" : "", stderr);
+}
+
 static void
 cli_no_command(const char *noun, const char *verb)
 {
+	const char *instead = cli_instead(noun, verb);
 	fputs("agate: there is no command '", stderr);
 	print_safe_to(stderr, noun);
 	if (verb != NULL) {
 		putc(' ', stderr);
 		print_safe_to(stderr, verb);
 	}
-	fputs("'\n       Nothing was changed.\n       'help' lists the commands.\n", stderr);
+	fputs("'\n       Nothing was changed.\n", stderr);
+	if (instead != NULL) {
+		fprintf(stderr, "       %s\n", instead);
+	} else {
+		cli_say_nouns(noun);
+		fputs("       'help' lists the commands.\n", stderr);
+	}
 }
 
 /* "spare" of "spare add" */

@@ -87,10 +87,10 @@ const struct cli_verb cli_verbs[] = {
 	verb_pool_events},
     {"fs", "create", "oj", 1, 1, "[-o PROPERTY=VALUE] PATH",
 	"  fs create -o compression=zstd tank/home", verb_fs_create},
-    {"fs", "destroy", "nrfyj", 1, 1, "[-nr] [--yes] PATH|PATH@SNAPSHOT[%SNAPSHOT][,...]",
+    {"fs", "destroy", "nrfyjv", 1, 1, "[-nrv] [--yes] PATH|PATH@SNAPSHOT[%SNAPSHOT][,...]",
 	"Destroys the filesystem (-r: and its snapshots, and all below it), or snapshots: A%B is all from A to B, -r: also those of the "
 	"filesystems below. -n says what "
-	"would go, and what would come back.\n"
+	"would go, and what would come back; -v names the snapshots that go.\n"
 	"  fs destroy -n tank/home@monday%friday",
 	verb_fs_destroy},
     {"fs", "list", "Hpjrt:o:s:S:", 0, 1, "[-Hpjr] [-t TYPE] [-o COLUMN,...] [-s|-S COLUMN] [PATH]",

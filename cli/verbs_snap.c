@@ -39,14 +39,14 @@ destroy_args(const struct cli_args *a, bool dry_run)
 }
 
 static void
-say_reclaim(json_t *result, bool dry_run)
+say_reclaim(json_t *result, bool dry_run, bool name_them)
 {
 	char bytes[32];
 	json_t *names = json_object_get(result, "snapshots"), *name;
 	size_t i;
 	print_size((uint64_t)json_integer_value(json_object_get(result, "reclaim")), false, bytes,
 	    sizeof(bytes));
-	if (dry_run) {
+	if (name_them) {
 		json_array_foreach(names, i, name)
 		{
 			print_safe(json_string_value(name));
@@ -77,7 +77,7 @@ destroy_snapshots(const struct cli_verb *v, const struct cli_args *a)
 	}
 	int status = client_call("fs destroy", destroy_args(a, a->dry_run), &result);
 	if (status == CLI_OK && !print_json(a, v, result)) {
-		say_reclaim(result, a->dry_run);
+		say_reclaim(result, a->dry_run, a->dry_run || a->verbose);
 	}
 	json_decref(result);
 	return status;
