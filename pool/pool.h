@@ -276,6 +276,7 @@ struct pool_scan_status {
 	enum scan_state state;
 	uint64_t examined_bytes, total_bytes; /* raw; total: in use now */
 	uint64_t repaired, errors;            /* blocks */
+	uint64_t unreached;                   /* blocks that could not be read or written everywhere */
 	uint64_t started, ended;              /* seconds since 1970 */
 	uint32_t percent;                     /* of the segments; never goes back */
 	uint64_t left_s;                      /* until it ends, at the pace so far; UINT64_MAX = can't be told yet */

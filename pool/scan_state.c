@@ -290,6 +290,7 @@ pool_get_scan(struct pool *p, struct pool_scan_status *out)
 	    .total_bytes = (info.used_sectors - info.deferred_sectors) * SECTOR_BYTES,
 	    .repaired = at.repaired,
 	    .errors = at.errors,
+	    .unreached = at.unreached,
 	    .started = at.started,
 	    .ended = at.ended,
 	    .percent = at.state == SCAN_DONE

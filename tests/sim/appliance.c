@@ -97,6 +97,26 @@ draw_scale(struct m_rand *r, uint32_t bits_min, uint32_t bits_max)
 	return 1 + m_rand(r) % (1ull << bits);
 }
 
+/* Where much may go wrong most lives are long enough for it. */
+static void
+draw_end(struct sim *s)
+{
+	struct sim_plan *p = &s->plan;
+	struct m_rand *r = &s->rng;
+	bool long_life = s->faults && s->operator&& m_chance(r, 65);
+	p->end_ns = long_life ? draw_scale(r, 27, 31) : draw_scale(r, 20, 31);
+	if (p->last) {
+		return;
+	}
+	uint32_t draw = m_below(r, 100);
+	if (draw < 60) {
+		p->end = SIM_END_WRITES;
+		p->end_writes = long_life ? draw_scale(r, 11, 14) : draw_scale(r, 4, 13);
+	} else if (draw < 90) {
+		p->end = SIM_END_TIME;
+	}
+}
+
 static void
 draw_plan(struct sim *s, unsigned lives)
 {
@@ -106,19 +126,9 @@ draw_plan(struct sim *s, unsigned lives)
 	p->clients = 1 + m_below(r, SIM_CLIENTS_MAX);
 	p->reactors = 1 + m_below(r, 4);
 	p->sync_every_ns = m_chance(r, 80) ? draw_scale(r, 22, 27) : 0;
-	p->end_ns = draw_scale(r, 20, 31);
-	if (p->last) {
-		return;
-	}
-	uint32_t draw = m_below(r, 100);
-	if (draw < 60) {
-		p->end = SIM_END_WRITES;
-		p->end_writes = draw_scale(r, 4, 13);
-	} else if (draw < 90) {
-		p->end = SIM_END_TIME;
-	}
+	draw_end(s);
 	/* a root that old exists only when so many txgs were committed since the last import */
-	if (s->life > 0 && s->syncs >= 4 && m_chance(r, 50)) {
+	if (!p->last && s->life > 0 && s->syncs >= 4 && m_chance(r, 50)) {
 		p->rewind = 1 + m_below(r, 2);
 	}
 }
@@ -156,9 +166,8 @@ begin_life(struct sim *s)
 }
 
 static void
-run_life(struct sim *s, unsigned lives)
+run_life(struct sim *s)
 {
-	draw_plan(s, lives);
 	begin_life(s);
 	struct rt_options opt = {.reactors = s->plan.reactors,
 	    .sim = true,
@@ -205,7 +214,15 @@ sim_run_seed(struct sim *s, uint64_t seed)
 	    s->machine.compression, s->machine.recordsize, s->machine.buggify);
 	unsigned lives = 2 + m_below(&s->rng, 5);
 	for (s->life = 0; s->life <= lives && !sim_bad(s); s->life++) {
-		run_life(s, lives);
+		draw_plan(s, lives);
+		run_life(s);
+	}
+	if (!sim_bad(s)) {
+		s->plan.last = false;
+		s->plan.proof = true;
+		s->plan.rewind = 0;
+		s->stats.proofs++;
+		run_life(s);
 	}
 }
 

@@ -1,14 +1,18 @@
 /*
- * faults.c - what else goes wrong with drives: at most one drive of each set, and at most one of
- * two log drives, is the victim of a run. It may fail reads or writes, lie, rot, hang, answer late,
- * write elsewhere, or be pulled out. No client may notice, nothing may be lost.
+ * faults.c - how drives fall ill. They may fail reads or writes, lie, rot, hang, answer late, be
+ * slow, write elsewhere, or be pulled out. No client may notice, nothing may be lost.
+ *
+ * Without an operator at most one drive of each set, and at most one of two log drives, is the
+ * victim of a run. With one, whoever the atlas allows falls ill and gets well again (operator.c).
  */
 #include "tests/sim/sim.h"
 
 #define FAULTY_PERCENT 60u
 #define BACK_PERCENT 50u
-#define RATE_PPM 15000u
+#define RATE_PPM 20000u
 #define SLOW_RATE_PPM 1500u
+#define OFTEN_FACTOR 10u
+#define SLOW_FACTOR 20u
 
 static bool
 set_survives(const struct sim_machine *mc)
@@ -20,6 +24,9 @@ void
 sim_faults_draw(struct sim *s)
 {
 	struct sim_machine *mc = &s->machine;
+	if (mc->extra > 0) {
+		return; /* with an operator nobody is a victim for ever */
+	}
 	for (uint32_t i = 0; i < mc->sets; i++) {
 		uint32_t v = i * mc->width + m_below(&s->rng, mc->width);
 		mc->victim[v] = set_survives(mc) && m_chance(&s->rng, FAULTY_PERCENT);
@@ -52,6 +59,7 @@ sim_faults_begin(struct sim *s)
 			sim_say(s, "drive %u is back", i);
 		}
 	}
+	sim_atlas_power_on(s);
 }
 
 struct pull {
@@ -87,32 +95,72 @@ pull_later(struct sim *s, uint32_t drive)
 	fiber_spawn_wait(0, FIBER_ADMIN, "sim-pull", pull_out, p);
 }
 
-static void
-make_ill(struct sim *s, uint32_t drive)
+/* Of each kind: how often, and whether wrong contents stay behind. */
+struct kind {
+	const char *name;
+	size_t rate; /* offset in struct kb_sim_faults */
+	uint32_t ppm;
+	bool lies;
+};
+
+#define KIND(field) offsetof(struct kb_sim_faults, field)
+
+static const struct kind kinds[] = {
+    {"read errors", KIND(read_error), RATE_PPM, false},
+    {"write errors", KIND(write_error), RATE_PPM, false},
+    {"flush errors", KIND(flush_error), RATE_PPM, false},
+    {"rot", KIND(rot), RATE_PPM, true},
+    {"misdirected writes", KIND(misdirected), RATE_PPM, true},
+    {"dropped writes", KIND(dropped), RATE_PPM, true},
+    {"hangs", KIND(hang), SLOW_RATE_PPM, false},
+    {"late writes", KIND(late), SLOW_RATE_PPM, false},
+};
+
+/* Slow, then one of the kinds, or both. */
+void
+sim_make_ill(struct sim *s, uint32_t medium)
 {
-	static const char *const names[] = {"read errors", "write errors", "flush errors", "rot",
-	    "misdirected writes", "dropped writes", "hangs", "late writes", "pulled out later"};
 	struct kb_sim_faults f = {0};
-	uint32_t *const rates[] = {&f.read_error, &f.write_error, &f.flush_error, &f.rot,
-	    &f.misdirected, &f.dropped, &f.hang, &f.late};
-	uint32_t kind = m_below(&s->rng, ARRAY_LEN(names));
-	sim_say(s, "drive %u: %s", drive, names[kind]);
-	s->stats.faulty_drives++;
-	if (kind == ARRAY_LEN(rates)) {
-		pull_later(s, drive);
-		return;
-	}
+	uint32_t n = m_below(&s->rng, ARRAY_LEN(kinds) + 1);
+	const struct kind *k = n < ARRAY_LEN(kinds) ? &kinds[n] : NULL;
 	set_latency(s, &f);
-	*rates[kind] = kind >= 6 ? SLOW_RATE_PPM : RATE_PPM;
-	kb_sim_set_faults(s->machine.media[drive], &f);
+	if (k == NULL || m_chance(&s->rng, 10)) {
+		f.latency_ns_min *= SLOW_FACTOR;
+		f.latency_ns_max *= SLOW_FACTOR;
+	}
+	if (k != NULL) {
+		uint32_t rate = k->ppm * (m_chance(&s->rng, 50) ? OFTEN_FACTOR : 1);
+		memcpy((uint8_t *)&f + k->rate, &rate, sizeof(rate));
+	}
+	sim_say(s, "drive %u: %s", medium, k != NULL ? k->name : "slow");
+	s->stats.faulty_drives++;
+	sim_atlas_ill(s, (int)medium, k != NULL && k->lies);
+	kb_sim_set_faults(s->machine.media[medium], &f);
+}
+
+void
+sim_make_well(struct sim *s, uint32_t medium)
+{
+	struct kb_sim_faults none = {0};
+	set_latency(s, &none);
+	sim_say(s, "drive %u is well again", medium);
+	kb_sim_set_faults(s->machine.media[medium], &none);
+	kb_sim_unhang(s->machine.media[medium]);
+	sim_atlas_well(s, (int)medium);
 }
 
 void
 sim_faults_arm(struct sim *s)
 {
 	for (uint32_t i = 0; i < s->machine.media_count; i++) {
-		if (s->machine.victim[i] && !s->machine.gone[i] && m_chance(&s->rng, 70)) {
-			make_ill(s, i);
+		if (!s->machine.victim[i] || s->machine.gone[i] || !m_chance(&s->rng, 70)) {
+			continue;
+		}
+		if (m_chance(&s->rng, 12)) {
+			s->stats.faulty_drives++;
+			pull_later(s, i);
+		} else {
+			sim_make_ill(s, i);
 		}
 	}
 }

@@ -37,6 +37,10 @@ static bool
 open_drives(struct sim *s, struct kb_drive *drives[SIM_MEDIA_MAX])
 {
 	for (uint32_t i = 0; i < s->machine.media_count; i++) {
+		if (s->plan.proof && s->machine.missing[i]) {
+			drives[i] = NULL;
+			continue;
+		}
 		int err = kb_sim_open(s->machine.media[i], &drives[i]);
 		drives[i] = err == 0 ? drives[i] : NULL;
 		if (err != 0 && !s->machine.gone[i]) {
@@ -98,6 +102,7 @@ import_pool(struct sim *s, struct kb_drive **drives)
 	uint32_t count = 0, missing = 0;
 	int err = -ENOENT;
 	for (uint32_t i = 0; i < s->machine.media_count; i++) {
+		missing += s->ill[i].lied && drives[i] != NULL; /* it may have lost its labels */
 		if (drives[i] == NULL) {
 			missing++;
 			continue;
@@ -115,6 +120,7 @@ import_pool(struct sim *s, struct kb_drive **drives)
 	    .drives = there,
 	    .drive_count = count,
 	    .rewind_txgs = s->plan.rewind,
+	    .readonly = s->plan.proof,
 	    .host_name = "sim",
 	    .host_id = HOST_ID};
 	err = pool_import(&spec, &s->pool, &res);
@@ -242,7 +248,7 @@ mount_root(struct sim *s)
 static bool
 is_repair(const struct sim *s, const char *what)
 {
-	return s->faults && strstr(what, "wrong on columns") != NULL;
+	return s->faults && !s->whole && strstr(what, "wrong on columns") != NULL;
 }
 
 static void
@@ -299,7 +305,9 @@ check_after_import(struct sim *s)
 		sim_verify(s, &c);
 	}
 	nfsc_disconnect(&c);
-	if (!sim_bad(s) && (s->plan.last || m_chance(&s->rng, CHECK_PERCENT))) {
+	/* a check repairs: where drives were ill the last scrub shall have something to do */
+	bool wanted = s->plan.last ? !s->faults : m_chance(&s->rng, CHECK_PERCENT);
+	if (!sim_bad(s) && wanted) {
 		check_structure(s);
 	}
 	s->settled = true;
@@ -325,10 +333,10 @@ serve(struct sim *s)
 	mutex_init(&s->connecting, RANK_ADMIN);
 	wg_init(&s->fibers);
 	mount_root(s);
-	if (!sim_bad(s)) {
+	if (!sim_bad(s) && !s->plan.proof) {
 		check_after_import(s);
 	}
-	if (!sim_bad(s) && !s->plan.last) {
+	if (!sim_bad(s) && !s->plan.last && !s->plan.proof) {
 		if (s->machine.fill && !s->machine.filled) {
 			sim_fill(s);
 			s->machine.filled = true;
@@ -354,7 +362,8 @@ serve(struct sim *s)
 		wg_wait(&s->fibers);
 	}
 	if (!sim_bad(s) && s->plan.last) {
-		sim_operator_heal(s);
+		sim_heal(s);
+		s->whole = true;
 	}
 	if (!sim_bad(s)) {
 		check_before_export(s);

@@ -1,17 +1,18 @@
 /*
  * operator.c - somebody works on the machine while it serves: pulls drives out and puts them back,
  * takes them off and on line, replaces them, changes the log's drives and the spares, adds a set,
- * scrubs. An atlas keeps what is away or behind of each set within what it survives: then no client
- * may notice, nothing may be lost, and no command may fail but for being refused.
- *
- * In the last life everything is put back and brought up to date; then the pool must be whole and a
- * scrub find nothing.
+ * scrubs; with --faults drives also fall ill and are mended. The atlas keeps what is wrong within
+ * what the layout survives: then no client may notice, nothing may be lost, the pool is never
+ * suspended, and no command may fail but for being refused. heal.c has the end of it.
  */
 #include "tests/sim/sim.h"
 
 #define ACT_NS_MAX (60 * NSEC_PER_MSEC)
-#define HEAL_NS_MAX (1200 * NSEC_PER_SEC)
+#define BUSY_ACT_NS_MAX (20 * NSEC_PER_MSEC) /* with illnesses there is more to do */
+#define MEND_NS_MAX (400 * NSEC_PER_MSEC)
 #define BLANK_MEDIA 3u
+#define ILL_PERCENT 40u
+#define FIRST_ILL_MAX 4u
 
 void
 sim_operator_draw(struct sim *s)
@@ -29,55 +30,11 @@ sim_operator_draw(struct sim *s)
 		mc->parity = 1 + m_below(&s->rng, 3);
 		mc->width = MAX(mc->width, mc->parity + 2);
 	}
-	mc->sets = 1;
+	mc->sets = s->faults ? mc->sets : 1;
 	mc->extra = BLANK_MEDIA + (m_chance(&s->rng, 40) ? mc->width : 0);
 }
 
 /* ---- who is who ---- */
-
-static int
-medium_of(const struct sim *s, const char *path)
-{
-	const char *name = strrchr(path, '/');
-	for (uint32_t i = 0; i < s->machine.media_count; i++) {
-		if (name != NULL && strcmp(s->machine.name[i], name + 1) == 0) {
-			return (int)i;
-		}
-	}
-	return -1;
-}
-
-static bool
-is_unwell(const struct pool_drive_status *d)
-{
-	return !d->present || d->stale || d->state != DRIVE_STATE_ONLINE;
-}
-
-/* May one more drive of the set, or of the log, be away? */
-static bool
-atlas_allows(const struct pool_status *st, const struct pool_drive_status *d)
-{
-	uint32_t unwell = 0, sides = 0, may;
-	if (is_unwell(d)) {
-		return d->twin; /* nobody depends on it */
-	}
-	for (uint32_t i = 0; i < st->drive_count; i++) {
-		const struct pool_drive_status *o = &st->drives[i];
-		if (o->role == d->role &&
-		    (o->role != DRIVE_ROLE_DATA || (o->set_index == d->set_index && !o->twin))) {
-			unwell += is_unwell(o);
-			sides++;
-		}
-	}
-	if (d->role == DRIVE_ROLE_LOG) {
-		may = sides - 1;
-	} else {
-		const struct config_set *set = &st->sets[d->set_index];
-		may = le32_get(set->kind) == RAIDZ_KIND_MIRROR ? le32_get(set->width) - 1
-							       : le32_get(set->parity);
-	}
-	return unwell < may;
-}
 
 /* A random member; its medium in *out_medium. The status is the caller's to free. */
 static const struct pool_drive_status *
@@ -87,7 +44,7 @@ pick_member(struct sim *s, const struct pool_status *st, enum drive_role role, i
 	for (uint32_t i = 0; i < st->drive_count; i++) {
 		const struct pool_drive_status *d = &st->drives[(from + i) % st->drive_count];
 		if (d->role == role) {
-			*out_medium = medium_of(s, d->path);
+			*out_medium = sim_medium_of(s, d->path);
 			return *out_medium >= 0 ? d : NULL;
 		}
 	}
@@ -99,44 +56,16 @@ static int
 pick_blank(struct sim *s, const struct pool_status *st)
 {
 	for (uint32_t i = 0; i < s->machine.media_count; i++) {
-		bool member = s->machine.gone[i] || s->machine.small[i];
+		bool member = s->machine.gone[i] || s->machine.small[i] || s->ill[i].ill;
 		for (uint32_t k = 0; k < st->drive_count && !member; k++) {
-			member = medium_of(s, st->drives[k].path) == (int)i;
+			member = sim_medium_of(s, st->drives[k].path) == (int)i;
 		}
 		if (!member) {
+			sim_atlas_blank(s, (int)i);
 			return (int)i;
 		}
 	}
 	return -1;
-}
-
-static struct kb_drive *
-open_medium(struct sim *s, int medium)
-{
-	struct kb_drive *d = NULL;
-	int err = kb_sim_open(s->machine.media[medium], &d);
-	if (err != 0) {
-		sim_wrong(s, "medium %d doesn't open: %s", medium, err_str(err));
-	}
-	return d;
-}
-
-/* What a command may answer without anything being wrong. */
-static bool
-is_refusal(int err)
-{
-	return err == 0 || err == -EBUSY || err == -ENOENT || err == -ENODEV || err == -EINVAL ||
-	       err == -ENOSPC || err == -ETIMEDOUT;
-}
-
-static void
-judge(struct sim *s, const char *what, int medium, int err)
-{
-	sim_say(s, "operator: %s %d: %s", what, medium, err_str(err));
-	s->stats.operations++;
-	if (!is_refusal(err)) {
-		sim_wrong(s, "%s of medium %d: %s", what, medium, err_str(err));
-	}
 }
 
 /* ---- what is done ---- */
@@ -147,7 +76,7 @@ do_pull(struct sim *s, const struct pool_status *st)
 	int medium;
 	enum drive_role role = m_chance(&s->rng, 75) ? DRIVE_ROLE_DATA : DRIVE_ROLE_LOG;
 	const struct pool_drive_status *d = pick_member(s, st, role, &medium);
-	if (d == NULL || !atlas_allows(st, d) || s->machine.gone[medium]) {
+	if (d == NULL || !sim_atlas_allows(s, st, d) || s->machine.gone[medium]) {
 		return;
 	}
 	sim_say(s, "operator: pulls %d", medium);
@@ -160,28 +89,12 @@ do_pull(struct sim *s, const struct pool_status *st)
 }
 
 static void
-put_back(struct sim *s, uint32_t medium)
-{
-	kb_sim_return(s->machine.media[medium]);
-	s->machine.gone[medium] = false;
-	struct kb_drive *d = open_medium(s, (int)medium);
-	if (d == NULL) {
-		return;
-	}
-	int err = pool_drive_return(s->pool, d);
-	judge(s, "puts back", (int)medium, err);
-	if (err != 0) {
-		kb_close(d);
-	}
-}
-
-static void
 do_put_back(struct sim *s, const struct pool_status *st)
 {
 	(void)st;
 	for (uint32_t i = 0; i < s->machine.media_count; i++) {
 		if (s->machine.gone[i] && m_chance(&s->rng, 60)) {
-			put_back(s, i);
+			(void)sim_put_back(s, i);
 			return;
 		}
 	}
@@ -193,9 +106,9 @@ do_offline(struct sim *s, const struct pool_status *st)
 	int medium;
 	const struct pool_drive_status *d = pick_member(s, st, DRIVE_ROLE_DATA, &medium);
 	if (d != NULL && d->state == DRIVE_STATE_OFFLINE) {
-		judge(s, "online", medium, pool_drive_online(s->pool, &d->guid));
-	} else if (d != NULL && atlas_allows(st, d)) {
-		judge(s, "offline", medium,
+		sim_judge(s, "online", medium, pool_drive_online(s->pool, &d->guid));
+	} else if (d != NULL && sim_atlas_allows(s, st, d)) {
+		sim_judge(s, "offline", medium,
 		    pool_drive_offline(s->pool, &d->guid, m_chance(&s->rng, 50)));
 	}
 }
@@ -210,18 +123,36 @@ do_replace(struct sim *s, const struct pool_status *st)
 	/* a data drive that is well is in use until the new one is filled, one that is away is
 	 * replaced as it is: that makes nothing worse */
 	if (d == NULL || blank < 0 ||
-	    (!is_unwell(d) && d->role == DRIVE_ROLE_LOG && !atlas_allows(st, d))) {
+	    (!sim_is_unwell(d) && d->role == DRIVE_ROLE_LOG && !sim_atlas_allows(s, st, d))) {
 		return;
 	}
-	struct kb_drive *new_drive = open_medium(s, blank);
+	struct kb_drive *new_drive = sim_open_medium(s, blank);
 	if (new_drive == NULL) {
 		return;
 	}
 	int err = pool_drive_replace(s->pool, &d->guid, new_drive, why, sizeof(why));
-	judge(s, "replaces", medium, err);
+	sim_judge(s, "replaces", medium, err);
 	if (err != 0) {
 		kb_close(new_drive);
+	} else if (s->ill[medium].ill) {
+		sim_make_well(s, (uint32_t)medium); /* whoever took it out has it mended */
 	}
+}
+
+/* When d, a log drive or a side of a mirror, goes for good: is there none left of its kind, or one
+ * at least that can be relied on? */
+static bool
+side_can_go(const struct sim *s, const struct pool_status *st, const struct pool_drive_status *d)
+{
+	uint32_t others = 0, reliable = 0;
+	for (uint32_t i = 0; i < st->drive_count; i++) {
+		const struct pool_drive_status *o = &st->drives[i];
+		if (o->role == d->role && o->set_index == d->set_index && o != d && !o->twin) {
+			others++;
+			reliable += !sim_atlas_has(s, o);
+		}
+	}
+	return d->twin || others == 0 || reliable > 0;
 }
 
 static void
@@ -231,11 +162,14 @@ do_log(struct sim *s, const struct pool_status *st)
 	const struct pool_drive_status *d = pick_member(s, st, DRIVE_ROLE_LOG, &medium);
 	char why[200];
 	if (d != NULL && m_chance(&s->rng, 50)) {
-		judge(s, "removes log", medium, pool_log_remove(s->pool, &d->guid));
+		if (!side_can_go(s, st, d)) {
+			return;
+		}
+		sim_judge(s, "removes log", medium, pool_log_remove(s->pool, &d->guid));
 	} else if (blank >= 0) {
-		struct kb_drive *new_drive = open_medium(s, blank);
+		struct kb_drive *new_drive = sim_open_medium(s, blank);
 		int err = pool_log_add(s->pool, new_drive, 4 * MIB, why, sizeof(why));
-		judge(s, "adds log", blank, err);
+		sim_judge(s, "adds log", blank, err);
 		if (err != 0) {
 			kb_close(new_drive);
 		}
@@ -249,11 +183,11 @@ do_spare(struct sim *s, const struct pool_status *st)
 	const struct pool_drive_status *d = pick_member(s, st, DRIVE_ROLE_SPARE, &medium);
 	char why[200];
 	if (d != NULL) {
-		judge(s, "removes spare", medium, pool_spare_remove(s->pool, &d->guid));
+		sim_judge(s, "removes spare", medium, pool_spare_remove(s->pool, &d->guid));
 	} else if (blank >= 0) {
-		struct kb_drive *new_drive = open_medium(s, blank);
+		struct kb_drive *new_drive = sim_open_medium(s, blank);
 		int err = pool_spare_add(s->pool, new_drive, why, sizeof(why));
-		judge(s, "adds spare", blank, err);
+		sim_judge(s, "adds spare", blank, err);
 		if (err != 0) {
 			kb_close(new_drive);
 		}
@@ -271,14 +205,17 @@ do_attach(struct sim *s, const struct pool_status *st)
 		return;
 	}
 	if (m_chance(&s->rng, 50)) {
-		judge(
+		if (!side_can_go(s, st, d)) {
+			return;
+		}
+		sim_judge(
 		    s, "detaches", medium, pool_drive_detach(s->pool, &d->guid, why, sizeof(why)));
 	} else if (blank >= 0) {
-		struct kb_drive *new_drive = open_medium(s, blank);
+		struct kb_drive *new_drive = sim_open_medium(s, blank);
 		int err = new_drive != NULL
 			      ? pool_drive_attach(s->pool, &d->guid, new_drive, why, sizeof(why))
 			      : -ENODEV;
-		judge(s, "attaches", blank, err);
+		sim_judge(s, "attaches", blank, err);
 		if (err != 0 && new_drive != NULL) {
 			kb_close(new_drive);
 		}
@@ -291,7 +228,7 @@ do_expand(struct sim *s, const struct pool_status *st)
 	char why[200];
 	(void)st;
 	if (pool_expandable_bytes(s->pool) > 0) {
-		judge(s, "expands", -1, pool_expand(s->pool, NULL, why, sizeof(why)));
+		sim_judge(s, "expands", -1, pool_expand(s->pool, NULL, why, sizeof(why)));
 	}
 }
 
@@ -314,15 +251,15 @@ do_add(struct sim *s, const struct pool_status *st)
 		bool member = mc->gone[first + opened];
 		for (uint32_t k = 0; k < st->drive_count; k++) {
 			member =
-			    member || medium_of(s, st->drives[k].path) == (int)(first + opened);
+			    member || sim_medium_of(s, st->drives[k].path) == (int)(first + opened);
 		}
-		drives[opened] = member ? NULL : open_medium(s, (int)(first + opened));
+		drives[opened] = member ? NULL : sim_open_medium(s, (int)(first + opened));
 		if (drives[opened] == NULL) {
 			break;
 		}
 	}
 	int err = opened == mc->width ? pool_add(s->pool, &spec, &plan, why, sizeof(why)) : -EBUSY;
-	judge(s, "adds a set at", (int)first, err);
+	sim_judge(s, "adds a set at", (int)first, err);
 	for (uint32_t i = 0; err != 0 && i < opened; i++) {
 		kb_close(drives[i]);
 	}
@@ -334,23 +271,120 @@ do_scrub(struct sim *s, const struct pool_status *st)
 	static const enum pool_scan_action actions[] = {
 	    POOL_SCAN_START, POOL_SCAN_START, POOL_SCAN_PAUSE, POOL_SCAN_RESUME, POOL_SCAN_STOP};
 	(void)st;
-	judge(s, "scrub", -1, pool_scan(s->pool, actions[m_below(&s->rng, ARRAY_LEN(actions))]));
+	enum pool_scan_action action = actions[m_below(&s->rng, ARRAY_LEN(actions))];
+	int err = pool_scan(s->pool, action);
+	sim_judge(s, "scrub", -1, err);
+	if (err == 0 && (action == POOL_SCAN_START || action == POOL_SCAN_STOP)) {
+		sim_atlas_scrub(s, action == POOL_SCAN_START);
+	}
+}
+
+/* ---- illnesses ---- */
+
+static void
+do_ill(struct sim *s, const struct pool_status *st)
+{
+	int medium;
+	enum drive_role role = m_chance(&s->rng, 80) ? DRIVE_ROLE_DATA : DRIVE_ROLE_LOG;
+	const struct pool_drive_status *d = pick_member(s, st, role, &medium);
+	if (d != NULL && !s->machine.gone[medium] && sim_atlas_allows(s, st, d)) {
+		sim_make_ill(s, (uint32_t)medium);
+	}
+}
+
+static void
+do_well(struct sim *s, const struct pool_status *st)
+{
+	(void)st;
+	for (uint32_t i = 0; i < s->machine.media_count; i++) {
+		if (s->ill[i].ill && m_chance(&s->rng, 50)) {
+			sim_make_well(s, i);
+		}
+	}
+}
+
+static void
+do_clear(struct sim *s, const struct pool_status *st)
+{
+	(void)st;
+	sim_judge(s, "clear", -1, pool_drive_clear(s->pool, NULL));
+}
+
+/* All of it: everybody well, taken back, and what lied is scrubbed, for some time. */
+static void
+do_mend(struct sim *s, const struct pool_status *st)
+{
+	uint64_t until = rt_now_ns() + MEND_NS_MAX;
+	for (uint32_t i = 0; i < s->machine.media_count; i++) {
+		if (s->ill[i].ill) {
+			sim_make_well(s, i);
+		}
+	}
+	do_clear(s, st);
+	while (!s->stopping && !sim_bad(s) && sim_atlas_has_lied(s) && rt_now_ns() < until) {
+		struct pool_status now;
+		struct pool_scan_status scan;
+		pool_get_scan(s->pool, &scan);
+		if (scan.state != SCAN_RUNNING && pool_scan(s->pool, POOL_SCAN_START) == 0) {
+			sim_say(s, "operator: scrubs to mend");
+			sim_atlas_scrub(s, true);
+		}
+		fiber_sleep(5 * NSEC_PER_MSEC);
+		if (pool_get_status(s->pool, &now) == 0) {
+			sim_atlas_look(s, &now);
+			pool_status_free(&now);
+		}
+	}
+}
+
+typedef void act_fn(struct sim *s, const struct pool_status *st);
+
+static act_fn *
+pick_act(struct sim *s)
+{
+	static act_fn *const acts[] = {do_pull, do_pull, do_put_back, do_put_back, do_put_back,
+	    do_offline, do_offline, do_replace, do_log, do_spare, do_attach, do_attach, do_expand, do_add,
+	    do_scrub};
+	static act_fn *const ills[] = {
+	    do_ill, do_ill, do_ill, do_ill, do_ill, do_well, do_clear, do_mend};
+	if (s->faults && m_chance(&s->rng, ILL_PERCENT)) {
+		return ills[m_below(&s->rng, ARRAY_LEN(ills))];
+	}
+	return acts[m_below(&s->rng, ARRAY_LEN(acts))];
+}
+
+/* Most lives begin with illnesses. */
+static void
+fall_ill(struct sim *s)
+{
+	for (unsigned i = 0; s->faults && i < FIRST_ILL_MAX && m_chance(&s->rng, 70); i++) {
+		struct pool_status st;
+		if (pool_get_status(s->pool, &st) == 0) {
+			sim_atlas_look(s, &st);
+			do_ill(s, &st);
+			pool_status_free(&st);
+		}
+	}
 }
 
 static void
 operate(void *sim)
 {
-	static void (*const acts[])(struct sim * s, const struct pool_status *st) = {do_pull,
-	    do_pull, do_put_back, do_put_back, do_put_back, do_offline, do_offline, do_replace,
-	    do_log, do_spare, do_attach, do_attach, do_expand, do_add, do_scrub};
 	struct sim *s = sim;
+	uint64_t pause_ns_max = s->faults ? BUSY_ACT_NS_MAX : ACT_NS_MAX;
+	fall_ill(s);
 	while (!s->stopping && !sim_bad(s)) {
 		struct pool_status st;
-		fiber_sleep(1 + m_rand(&s->rng) % ACT_NS_MAX);
+		fiber_sleep(1 + m_rand(&s->rng) % pause_ns_max);
 		if (s->stopping || pool_get_status(s->pool, &st) != 0) {
 			continue;
 		}
-		acts[m_below(&s->rng, ARRAY_LEN(acts))](s, &st);
+		sim_atlas_look(s, &st);
+		if (st.health == POOL_SUSPENDED) {
+			sim_wrong(
+			    s, "suspended, though the layout survives what is wrong: %s", st.why);
+		}
+		pick_act(s)(s, &st);
 		pool_status_free(&st);
 	}
 	wg_done(&s->fibers);
@@ -362,80 +396,5 @@ sim_operator_start(struct sim *s)
 	if (s->machine.extra > 0) {
 		wg_add(&s->fibers, 1);
 		fiber_spawn_wait(0, FIBER_ADMIN, "sim-operator", operate, s);
-	}
-}
-
-/* ---- healing ---- */
-
-/* Everybody there, on line and up to date? Puts right what a hand can. */
-static bool
-is_whole(struct sim *s)
-{
-	struct pool_status st;
-	struct pool_scan_status scan;
-	bool whole = true;
-	if (pool_get_status(s->pool, &st) != 0) {
-		return false;
-	}
-	for (uint32_t i = 0; i < st.drive_count; i++) {
-		const struct pool_drive_status *d = &st.drives[i];
-		if (d->role == DRIVE_ROLE_SPARE) {
-			continue;
-		}
-		whole = whole && !is_unwell(d) && !d->twin;
-		if (d->role == DRIVE_ROLE_DATA && d->present && d->state != DRIVE_STATE_ONLINE) {
-			judge(s, "online", medium_of(s, d->path),
-			    pool_drive_online(s->pool, &d->guid));
-		}
-	}
-	pool_status_free(&st);
-	pool_get_scan(s->pool, &scan);
-	if (scan.state == SCAN_PAUSED) {
-		judge(s, "resume", -1, pool_scan(s->pool, POOL_SCAN_RESUME));
-	}
-	return whole && scan.state != SCAN_RUNNING && scan.state != SCAN_PAUSED;
-}
-
-static bool
-wait_whole(struct sim *s, const char *what)
-{
-	uint64_t until = rt_now_ns() + HEAL_NS_MAX;
-	while (!is_whole(s)) {
-		if (rt_now_ns() >= until || sim_bad(s)) {
-			struct pool_status st;
-			if (pool_get_status(s->pool, &st) == 0) {
-				sim_wrong(s, "%s: not whole after all this time: %s", what, st.why);
-				pool_status_free(&st);
-			}
-			return false;
-		}
-		fiber_sleep(NSEC_PER_SEC);
-	}
-	return true;
-}
-
-void
-sim_operator_heal(struct sim *s)
-{
-	struct pool_scan_status scan;
-	if (s->machine.extra == 0) {
-		return;
-	}
-	for (uint32_t i = 0; i < s->machine.media_count; i++) {
-		if (s->machine.gone[i]) {
-			put_back(s, i);
-		}
-	}
-	if (!wait_whole(s, "resilver")) {
-		return;
-	}
-	judge(s, "scrub", -1, pool_scan(s->pool, POOL_SCAN_START));
-	fiber_sleep(NSEC_PER_MSEC);
-	if (wait_whole(s, "scrub")) {
-		pool_get_scan(s->pool, &scan);
-		if (scan.kind != SCAN_SCRUB || scan.errors != 0 || scan.repaired != 0) {
-			sim_wrong(s, "after healing a scrub repaired %llu blocks and couldn't %llu",
-			    (unsigned long long)scan.repaired, (unsigned long long)scan.errors);
-		}
 	}
 }

@@ -13,7 +13,7 @@
 #include "nfsd/nfsd.h"
 #include "tests/sim/model.h"
 
-#define SIM_MEDIA_MAX 24u
+#define SIM_MEDIA_MAX 40u
 #define SIM_CLIENTS_MAX 8u
 #define SIM_LIVES_MAX 8u
 #define SIM_SNAPS_MAX 5u
@@ -38,10 +38,18 @@ struct sim_machine {
 	unsigned buggify;
 	uint64_t latency_ns; /* of an I/O, at most */
 	bool victim[SIM_MEDIA_MAX], gone[SIM_MEDIA_MAX];
+	bool missing[SIM_MEDIA_MAX]; /* in the proof */
 	uint32_t extra; /* media behind the logs, for an operator; 0: there is none */
 	char name[SIM_MEDIA_MAX][16];
 	bool small[SIM_MEDIA_MAX]; /* too small for data */
 	bool created, fill, filled;
+};
+
+/* What is wrong with a medium: atlas.c. */
+struct sim_ill {
+	bool ill, lied, behind;
+	bool covered;      /* the scrub that runs began after its illness */
+	uint64_t well_txg; /* since when a medium that was behind isn't; 0: it is still, or just now */
 };
 
 /* A snapshot that was taken, or perhaps was. */
@@ -60,12 +68,13 @@ struct sim_plan {
 	unsigned reactors;
 	uint64_t sync_every_ns; /* pool_sync by itself about so often; 0 = never */
 	bool last;
+	bool proof; /* after it: as many drives as the layout survives are missing, all is there */
 };
 
 struct sim_stats {
 	uint64_t runs, lives, crashes, crashes_early, exports, rewinds, calls, resent, resent_same,
 	    resent_other, inflight, inflight_done, unstable_lost, verified_nodes, faulty_drives,
-	    repaired, operations, snapshots, snapshots_read, rollbacks;
+	    repaired, operations, proofs, snapshots, snapshots_read, rollbacks;
 };
 
 struct sim {
@@ -74,6 +83,7 @@ struct sim {
 	struct model m;
 	struct m_rand rng;
 	struct sim_machine machine;
+	struct sim_ill ill[SIM_MEDIA_MAX];
 	struct sim_plan plan;
 	unsigned life;
 	uint64_t trace;
@@ -89,6 +99,7 @@ struct sim {
 	uint16_t nfs_port, mount_port;
 	bool settled; /* nothing may be missing: the check after the import is over */
 	bool quiet;   /* no client is at work */
+	bool whole;   /* healed: no block may be wrong on any column */
 	bool stopping;
 	bool has_verf;
 	char verf[8];
@@ -125,11 +136,34 @@ void sim_faults_draw(struct sim *s); /* who may fall ill in this run */
 void sim_faults_begin(
     struct sim *s); /* at power on: all are well; some that were pulled out are back */
 void sim_faults_arm(struct sim *s) MAY_PARK; /* under load: who falls ill now */
+void sim_make_ill(struct sim *s, uint32_t medium) MAY_PARK;
+void sim_make_well(struct sim *s, uint32_t medium);
+
+/* ---- atlas.c: what may go wrong next ---- */
+int sim_medium_of(const struct sim *s, const char *path); /* -1: none of ours */
+bool sim_is_unwell(const struct pool_drive_status *d);
+/* Is something wrong with it, or was until just now? */
+bool sim_atlas_has(const struct sim *s, const struct pool_drive_status *d);
+/* May something go wrong with this member, or still more? */
+bool sim_atlas_allows(
+    const struct sim *s, const struct pool_status *st, const struct pool_drive_status *d);
+void sim_atlas_look(struct sim *s, const struct pool_status *st); /* before asking it */
+void sim_atlas_ill(struct sim *s, int medium, bool lies);
+void sim_atlas_well(struct sim *s, int medium);  /* what it did to its contents stays */
+void sim_atlas_blank(struct sim *s, int medium); /* it is no member: whatever was wrong with it doesn't matter */
+void sim_atlas_scrub(struct sim *s, bool begins); /* or is stopped */
+void sim_atlas_power_on(struct sim *s);
+bool sim_atlas_has_lied(const struct sim *s);
 
 /* ---- operator.c ---- */
 void sim_operator_draw(struct sim *s);           /* makes room for one */
 void sim_operator_start(struct sim *s) MAY_PARK; /* somebody works on the machine from now on */
-void sim_operator_heal(struct sim *s) MAY_PARK;  /* in the end everything must be whole */
+
+/* ---- heal.c ---- */
+void sim_heal(struct sim *s) MAY_PARK; /* in the end everything must be whole */
+bool sim_put_back(struct sim *s, uint32_t medium) MAY_PARK;
+void sim_judge(struct sim *s, const char *what, int medium, int err); /* a command's answer */
+struct kb_drive *sim_open_medium(struct sim *s, int medium) MAY_PARK;
 
 /* ---- fill.c ---- */
 #define SIM_FILLER ".filler" /* a name the model doesn't know */

@@ -17,7 +17,8 @@
 static bool
 snaps_wanted(const struct sim *s)
 {
-	return s->seed % 3 == 1 && !s->machine.fill && s->machine.limit == NULL && !s->faults;
+	return s->seed % 3 == 1 && !s->machine.fill && s->machine.limit == NULL &&
+	       (!s->faults || s->operator);
 }
 
 /* ---- a tree as a number ---- */
