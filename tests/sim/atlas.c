@@ -140,6 +140,12 @@ take_scrub(struct sim *s)
 void
 sim_atlas_look(struct sim *s, const struct pool_status *st)
 {
+	for (uint32_t i = 0; i < st->drive_count; i++) {
+		int medium = sim_medium_of(s, st->drives[i].path);
+		if (medium >= 0 && (sim_is_unwell(&st->drives[i]) || s->machine.gone[medium])) {
+			s->ill[medium].covered = false; /* what isn't there isn't scrubbed */
+		}
+	}
 	take_scrub(s);
 	for (uint32_t i = 0; i < st->drive_count; i++) {
 		int medium = sim_medium_of(s, st->drives[i].path);

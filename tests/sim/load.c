@@ -202,7 +202,7 @@ sim_load_start(struct sim *s)
 		sim_client_init(s, &cl->c, i);
 		wg_add(&s->fibers, 1);
 		fiber_spawn_wait(
-		    i % rt_reactor_count(), FIBER_ADMIN, "sim-client", load_client, cl);
+		    i % rt_reactor_count(), FIBER_REQUEST, "sim-client", load_client, cl);
 	}
 	if (s->plan.sync_every_ns > 0) {
 		wg_add(&s->fibers, 1);

@@ -194,15 +194,21 @@ resend_done(struct sim *s, const struct m_op *op)
 	nfsc_msg_free(&reply);
 }
 
-void
-sim_resolve(struct sim *s, struct nfsc *c)
+static bool
+is_of_attributes(const struct m_op *op)
 {
-	list_for_each_safe(it, next, &s->m.inflight)
+	return op->proc == NFSC_WRITE || op->proc == NFSC_SETATTR;
+}
+
+static void
+resolve_some(struct sim *s, struct nfsc *c, bool of_attributes)
+{
+	list_for_each(it, &s->m.inflight)
 	{
 		struct m_op *op = list_entry(it, struct m_op, link);
 		uint64_t clock = s->m.clock;
-		if (op->resolved) {
-			continue; /* in an earlier life, whose power went as well */
+		if (op->resolved || is_of_attributes(op) != of_attributes) {
+			continue; /* resolved: in an earlier life, whose power went as well */
 		}
 		resolve_one(s, c, op);
 		op->resolved = true;
@@ -210,6 +216,16 @@ sim_resolve(struct sim *s, struct nfsc *c)
 		if (sim_bad(s)) {
 			return;
 		}
+	}
+}
+
+/* Names first: how many links a directory must have depends on them. */
+void
+sim_resolve(struct sim *s, struct nfsc *c)
+{
+	resolve_some(s, c, false);
+	if (!sim_bad(s)) {
+		resolve_some(s, c, true);
 	}
 }
 
