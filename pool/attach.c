@@ -242,6 +242,7 @@ leave_columns(struct pool *p, struct vdev_drive *m)
 	raidz_group_set_width(set->rg, last);
 	raidz_group_set_column(set->rg, last, NULL, RAIDZ_COL_MISSING);
 	__atomic_store_n(&set->cfg.width, last, __ATOMIC_RELEASE);
+	atomic_fetch_add(&set->shape, 1);
 	raidz_group_quiesce(set->rg);
 	return gone;
 }

@@ -152,10 +152,13 @@ set_write(struct pool *p, uint32_t set_index, struct raidz_block *blocks, uint32
 
 	for (unsigned try = 0;; try++) {
 		uint64_t began_ns = rt_now_ns();
-		uint32_t unwritten = 0;
+		uint32_t unwritten = 0, shape = atomic_load(&set->shape);
 
 		(void)!raidz_write(
 		    set->rg, blocks, count, ARENA_SYNC); /* each block says for itself */
+		if (shape != atomic_load(&set->shape)) {
+			continue; /* the columns have got other numbers: what was missed isn't known */
+		}
 		for (uint32_t i = 0; i < count; i++) {
 			vdev_count_write(&p->v, set_index, &blocks[i].report);
 		}

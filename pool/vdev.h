@@ -44,6 +44,7 @@ struct vdev_set {
 	struct raidz_config cfg;
 	struct raidz_group *rg;
 	uint64_t segment_sectors, segment_count;
+	atomic_uint shape; /* changes when columns get other numbers */
 };
 struct vdevs {
 	struct vdev_set *sets;

@@ -58,6 +58,24 @@ tolerated(const struct pool_status *st, const struct pool_drive_status *d, uint3
 							: le32_get(set->parity);
 }
 
+/* Of a drive that is being filled to take the place of another only what it lies about matters. */
+static bool
+column_is_taken(const struct sim *s, const struct pool_status *st,
+    const struct pool_drive_status *o, const struct pool_drive_status *d)
+{
+	bool taken = sim_atlas_has(s, o);
+	for (uint32_t i = 0; i < st->drive_count; i++) {
+		const struct pool_drive_status *e = &st->drives[i];
+		if (e->role != o->role || e->set_index != o->set_index || e->column != o->column) {
+			continue;
+		}
+		int medium = sim_medium_of(s, e->path);
+		taken = taken || e == d ||
+			(e->twin && medium >= 0 && (s->ill[medium].ill || s->ill[medium].lied));
+	}
+	return taken;
+}
+
 bool
 sim_atlas_allows(
     const struct sim *s, const struct pool_status *st, const struct pool_drive_status *d)
@@ -68,9 +86,9 @@ sim_atlas_allows(
 	}
 	for (uint32_t i = 0; i < st->drive_count; i++) {
 		const struct pool_drive_status *o = &st->drives[i];
-		if (o->role == d->role &&
+		if (o->role == d->role && !o->twin &&
 		    (o->role != DRIVE_ROLE_DATA || o->set_index == d->set_index)) {
-			taken += o == d || sim_atlas_has(s, o);
+			taken += column_is_taken(s, st, o, d);
 			sides++;
 		}
 	}
