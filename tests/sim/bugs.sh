@@ -54,9 +54,7 @@ unit fs-verf-not-stored unit/fs_ops_test
 unit fs-suid-kept unit/fs_perm_test
 unit fs-sticky-ignored unit/fs_perm_test
 unit pool-read-unverified unit/pool_engine_test
-unit pool-return-trusted unit/pool_engine_test
 unit pool-replay-floor-ignored unit/pool_model_test
-unit pool-replay-floor-moves unit/pool_model_test
 unit pool-rewind-not-durable unit/pool_model_test
 unit pool-notes-dropped unit/pool_model_test
 unit fs-names-of-the-past nfs/snapshots_test
