@@ -343,8 +343,8 @@ static act_fn *
 pick_act(struct sim *s)
 {
 	static act_fn *const acts[] = {do_pull, do_pull, do_put_back, do_put_back, do_put_back,
-	    do_offline, do_offline, do_replace, do_log, do_spare, do_attach, do_attach, do_expand, do_add,
-	    do_scrub};
+	    do_offline, do_offline, do_replace, do_log, do_spare, do_attach, do_attach, do_expand,
+	    do_add, do_scrub};
 	static act_fn *const ills[] = {
 	    do_ill, do_ill, do_ill, do_ill, do_ill, do_well, do_clear, do_mend};
 	if (s->faults && m_chance(&s->rng, ILL_PERCENT)) {
