@@ -255,6 +255,8 @@ int64_t trash_keeps_s(const struct adm_pool *ap); /* how long; 0: not at all */
 int trash_destroy(struct adm_pool *ap, const char *path, bool *out_kept, struct adm_error *e) MAY_PARK;
 /* Is there a hold, or a clone outside, in what is to be destroyed? Fills e. */
 int trash_check(struct adm_pool *ap, const char *path, struct adm_error *e);
+/* What would come back if all that was destroyed went for good. An error while the pool can't be written. */
+int trash_used(struct adm_pool *ap, uint64_t *out) WARN_UNUSED MAY_PARK;
 int trash_purge(struct adm_pool *ap, const char *path) MAY_PARK;
 int trash_json(struct adm_pool *ap, json_t *rows);
 int trash_cmd_undestroy(struct adm *a, json_t *args, json_t **out, struct adm_error *e) MAY_PARK;

@@ -216,6 +216,25 @@ prop_json(const struct adm_pool *ap, const struct prop *p)
 	    json_object_get(ap->props, p->name) != NULL ? "local" : "default", "help", p->help);
 }
 
+/* A figure, not a setting. It can't be told while the pool can't be written. */
+static json_t *
+undoused_json(struct adm_pool *ap)
+{
+	uint64_t bytes = 0;
+	char text[64] = "-";
+	bool told = trash_used(ap, &bytes) == 0;
+	if (told) {
+		fs_prop_size_text(bytes, text, sizeof(text));
+	}
+	json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "pool", pool_name(ap->pool), "property",
+	    "undoused", "value", text, "source", "-", "help",
+	    "what comes back when all that was destroyed is gone for good");
+	if (told) {
+		json_object_set_new(o, "number", json_integer((json_int_t)bytes));
+	}
+	return o;
+}
+
 static int
 prop_unknown(const char *name, struct adm_error *e)
 {
@@ -237,7 +256,8 @@ pool_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 	if (name == NULL) {
 		return -e->code;
 	}
-	if (strcmp(name, "all") != 0 && prop_find(name) == NULL) {
+	bool is_undoused = strcmp(name, "undoused") == 0;
+	if (strcmp(name, "all") != 0 && !is_undoused && prop_find(name) == NULL) {
 		return prop_unknown(name, e);
 	}
 	json_t *list = json_array();
@@ -245,6 +265,9 @@ pool_cmd_get(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		if (strcmp(name, "all") == 0 || strcmp(name, all_props[i].name) == 0) {
 			json_array_append_new(list, prop_json(ap, &all_props[i]));
 		}
+	}
+	if (strcmp(name, "all") == 0 || is_undoused) {
+		json_array_append_new(list, undoused_json(ap));
 	}
 	*out = list;
 	return 0;

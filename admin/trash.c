@@ -337,6 +337,37 @@ trash_json(struct adm_pool *ap, json_t *rows)
 	return err == 0 ? trash_snaps_json(ap, rows) : err;
 }
 
+int
+trash_used(struct adm_pool *ap, uint64_t *out)
+{
+	struct snap_names names = {0};
+	struct trash_list l = {0};
+	uint64_t bytes = 0;
+	int err = pool_is_suspended(ap->pool) || pool_is_readonly(ap->pool)
+		      ? -EROFS
+		      : snap_names_hidden(ap, POOL_SNAP_DESTROYED, &names);
+	for (uint32_t i = names.count; i-- > 0;) {
+		if (trash_is_inside(names.v[i])) { /* of a destroyed filesystem: goes with it */
+			mem_free(names.v[i]);
+			names.v[i] = names.v[--names.count];
+		}
+	}
+	if (err == 0 && names.count > 0) {
+		err =
+		    pool_snap_reclaim(ap->pool, (const char *const *)names.v, names.count, &bytes);
+	}
+	snap_names_free(&names);
+	err = err != 0 ? err : trash_gather(ap, &l);
+	for (uint32_t i = 0; err == 0 && i < l.count; i++) {
+		bytes += l.v[i].used;
+	}
+	mem_free(l.v);
+	if (err == 0) {
+		*out = bytes;
+	}
+	return err;
+}
+
 /* What was a filesystem of that name, the last one if there were several. NULL: none. */
 static const struct trash_item *
 item_find(const struct trash_list *l, const char *name)

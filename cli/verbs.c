@@ -74,7 +74,8 @@ const struct cli_verb cli_verbs[] = {
 	"A spare more, which several pools may share.", verb_pool_spare_add},
     {"pool", "spare remove", "j", 2, 2, "NAME DRIVE", "The pool gives up a spare that waits.",
 	verb_pool_spare_remove},
-    {"pool", "get", "Hj", 2, 2, "[-Hj] all|PROPERTY NAME", "  pool get all tank", verb_pool_get},
+    {"pool", "get", "Hj", 2, 2, "[-Hj] all|PROPERTY NAME", "undoused is the space that comes back when all that was destroyed is gone for good.\n  pool get all tank",
+	verb_pool_get},
     {"pool", "set", "j", 2, 2, "PROPERTY=VALUE NAME",
 	"  pool set autoreplace=on tank\n  Properties: autoreplace=off|on, autoexpand=off|on, failmode=wait|continue, undo=24h|off|1h|7d|30d, "
 	"scrub=monthly|weekly|off; when a drive is ill: io_errors, checksum_errors, slow_ios=COUNT/SECONDS|off, slow_io_ms=MS, "
