@@ -223,6 +223,7 @@ run_fault(void *arg)
 	check_pool(p);
 	int err = pool_export(p);
 	UNIT_CHECK(err == 0);
+	fiber_sleep(3 * NSEC_PER_SEC); /* closing waits for no late request; a reset ends those */
 }
 
 static void
