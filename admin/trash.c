@@ -176,7 +176,8 @@ mark(struct adm_pool *ap, const char *path)
 }
 
 /* What may be purged for space keeps none for itself: reservations are remembered until it is had
- * back. */
+ * back. Only when it is there: what ends between the two must not take them from a filesystem that
+ * is still in use. */
 static int
 reservation_drop(void *arg, struct pool_ds *ds)
 {
@@ -191,7 +192,12 @@ reservation_drop(void *arg, struct pool_ds *ds)
 	    (unsigned long long)l.refreservation);
 	int err = pool_ds_prop_set(ds, PROP_RESERVED, text);
 	l.reservation = l.refreservation = 0;
-	return err != 0 ? err : pool_ds_set_limits(ds, &l);
+	err = err != 0 ? err : pool_ds_set_limits(ds, &l);
+	if (err != 0) {
+		log_warn("reservation-kept ds=%016llx error=%s",
+		    (unsigned long long)pool_ds_guid(ds), err_str(err));
+	}
+	return 0;
 }
 
 static int
@@ -228,15 +234,16 @@ put_away(struct adm_pool *ap, const char *path)
 		return err;
 	}
 	err = mark(ap, path);
-	if (err == 0) {
-		err = pool_ds_each(ap->pool, path, true, reservation_drop, NULL);
-	}
 	for (unsigned i = 0; err == 0 && i < 1000; i++) {
 		(void)snprintf(
 		    to, sizeof(to), "%s/%lld-%u-%.100s", dir, (long long)now_s(), i, last);
 		err = fs_ds_rename(ap->fp, path, to);
 		if (err == 0) {
 			sched_follow(ap, path, to); /* asleep there */
+			err = pool_ds_each(ap->pool, to, true, reservation_drop, NULL);
+			if (err != 0) {
+				log_warn("reservations-kept path=%s error=%s", to, err_str(err));
+			}
 			return 0;
 		}
 		if (err != -EEXIST) {
