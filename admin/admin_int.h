@@ -268,6 +268,8 @@ struct trash_snap {
 	int64_t time;
 };
 struct snap_names;
+/* Of a destroyed snapshot's hidden name: when (seconds), and what it was called, within name; false: another name. */
+bool trash_snap_parse(const char *name, int64_t *out_time, const char **out_was);
 const char *trash_snap_was(const char *name); /* of a destroyed one's hidden name: what it was called; NULL: another */
 int trash_snaps_destroy(struct adm_pool *ap, const struct snap_names *names, bool *out_kept, struct adm_error *e) MAY_PARK;
 int trash_snaps_json(struct adm_pool *ap, json_t *rows) MAY_PARK;

@@ -74,6 +74,12 @@ fail_common(struct adm_pool *ap, int err, const char *what, const char *path, st
 		    e, err, "pool '%s' is suspended: too many of its drives are gone", pool);
 	case -EROFS:
 		return adm_fail(e, err, "pool '%s' was imported read-only", pool);
+	case -EAGAIN:
+		adm_fail_next(e, "Again when it has answered, or replace it; pulled and returned, "
+				 "it begins anew.");
+		return adm_fail(e, err,
+		    "drive %.200s could not be %s: it hasn't answered writes from before", path,
+		    what);
 	default:
 		return adm_fail(
 		    e, err, "drive %.200s could not be %s: %s", path, what, err_str(err));

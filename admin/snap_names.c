@@ -1,6 +1,9 @@
 /* snap_names.c - which snapshots a command means: "tank/home@a,c%f". */
 #include <stdio.h>
+#include <stdlib.h>
 #include "admin/snap_names.h"
+
+#define DESTROYED_LEN (sizeof(POOL_SNAP_DESTROYED) - 1)
 
 bool
 trash_is_inside(const char *path)
@@ -9,6 +12,29 @@ trash_is_inside(const char *path)
 	const char *rest = path + pool;
 	return rest[0] == '/' && strncmp(rest + 1, TRASH_DIR, len) == 0 &&
 	       (rest[1 + len] == '\0' || rest[1 + len] == '/' || rest[1 + len] == '@');
+}
+
+bool
+trash_snap_parse(const char *name, int64_t *out_time, const char **out_was)
+{
+	char *end;
+	if (strncmp(name, POOL_SNAP_DESTROYED, DESTROYED_LEN) != 0) {
+		return false;
+	}
+	*out_time = strtoll(name + DESTROYED_LEN, &end, 10);
+	if (end[0] != '-' || strlen(end) < 11 || end[9] != '-') {
+		return false;
+	}
+	*out_was = end + 10;
+	return true;
+}
+
+const char *
+trash_snap_was(const char *name)
+{
+	int64_t time;
+	const char *was;
+	return trash_snap_parse(name, &time, &was) ? was : NULL;
 }
 
 void

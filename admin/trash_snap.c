@@ -12,32 +12,7 @@
 #include <stdlib.h>
 #include "admin/snap_names.h"
 
-#define PREFIX_LEN (sizeof(POOL_SNAP_DESTROYED) - 1)
 #define LOW_SPACE_PART 16u
-
-/* Of a hidden name: when, and what it was called. */
-static bool
-hidden_parse(const char *name, int64_t *out_time, const char **out_was)
-{
-	char *end;
-	if (strncmp(name, POOL_SNAP_DESTROYED, PREFIX_LEN) != 0) {
-		return false;
-	}
-	*out_time = strtoll(name + PREFIX_LEN, &end, 10);
-	if (end[0] != '-' || strlen(end) < 11 || end[9] != '-') {
-		return false;
-	}
-	*out_was = end + 10;
-	return true;
-}
-
-const char *
-trash_snap_was(const char *name)
-{
-	int64_t time;
-	const char *was;
-	return hidden_parse(name, &time, &was) ? was : NULL;
-}
 
 /* ---- destroying ---- */
 
@@ -99,7 +74,7 @@ static int
 item_snap(void *arg, const struct pool_snap_info *info)
 {
 	struct item_walk *w = arg;
-	if (!hidden_parse(info->name, &w->s.time, &w->s.was)) {
+	if (!trash_snap_parse(info->name, &w->s.time, &w->s.was)) {
 		return 0;
 	}
 	w->s.info = info;

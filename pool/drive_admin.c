@@ -56,12 +56,16 @@ pool_drive_offline(struct pool *p, const struct guid *drive, bool until_import)
 	return err;
 }
 
-/* Under config_lock. */
+/* Under config_lock. What it was told before it was out and hasn't answered yet could land on what
+ * is written to the same place from now on. */
 static int
 take_back(struct pool *p, struct vdev_drive *m)
 {
 	if (m->kb == NULL || kb_is_gone(m->kb)) {
 		return -ENODEV;
+	}
+	if (kb_late_writes(m->kb) != 0 && !DELIBERATE_BUG("pool-clear-while-late")) {
+		return -EAGAIN;
 	}
 	vdev_drive_back(&p->v, m, p->v.committed_txg + 1);
 	if (DELIBERATE_BUG("pool-online-clean")) {

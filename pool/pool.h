@@ -201,7 +201,7 @@ void pool_status_free(struct pool_status *s);
  */
 int pool_drive_return(struct pool *p, struct kb_drive *d) WARN_UNUSED MAY_PARK;
 /* Out by the administrator's wish, until pool_drive_online or (until_import) the next import; durable on return. Data drives. -ENOENT; -EBUSY the
- * pool needs it; -EINVAL not a data drive; -ERR_SUSPENDED. online: also -ENODEV it isn't there. */
+ * pool needs it; -EINVAL not a data drive; -ERR_SUSPENDED. online: also -ENODEV it isn't there; -EAGAIN it hasn't answered writes from before. */
 int pool_drive_offline(struct pool *p, const struct guid *drive, bool until_import) WARN_UNUSED MAY_PARK;
 int pool_drive_online(struct pool *p, const struct guid *drive) WARN_UNUSED MAY_PARK;
 /* Forgets a drive's errors (drive NULL: those of all), and takes back what was faulted by them and is there. -ENOENT; errors of online. */

@@ -53,6 +53,7 @@ unit fs-rename-into-itself unit/fs_ops_test
 unit fs-verf-not-stored unit/fs_ops_test
 unit fs-suid-kept unit/fs_perm_test
 unit fs-sticky-ignored unit/fs_perm_test
+unit pool-clear-while-late unit/pool_drive_test late
 unit pool-read-unverified unit/pool_engine_test
 unit pool-replay-floor-ignored unit/pool_model_test
 unit pool-rewind-not-durable unit/pool_model_test

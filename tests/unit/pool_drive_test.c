@@ -756,6 +756,51 @@ test_add(void)
 	CU_ASSERT(with > 0 && with < cuts);
 }
 
+/* A drive that hangs is out; it isn't taken back while it may still do what it was told. */
+static void
+run_late(void *arg UNUSED)
+{
+	struct kb_sim_faults hang = {.hang = 1000000}, none = {0};
+	struct pool_status st;
+	struct pool *p;
+	int err;
+
+	rig_open(&rig);
+	p = make_pool(&one_set, "tank");
+	err = write_file(p, 200000, 1);
+	UNIT_CHECK(err == 0);
+	kb_sim_set_faults(rig.media[2], &hang);
+	err = write_file(p, 200000, 2);
+	UNIT_CHECK(err == 0);
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	kb_sim_set_faults(rig.media[2], &none);
+	UNIT_CHECK(kb_late_writes(p->v.drives[2].kb) > 0);
+	err = pool_drive_clear(p, NULL);
+	UNIT_CHECK(err == -EAGAIN);
+	err = pool_get_status(p, &st);
+	UNIT_CHECK(err == 0 && st.drives[2].state == DRIVE_STATE_FAULTED);
+	pool_status_free(&st);
+	kb_sim_unhang(rig.media[2]);
+	fiber_sleep(NSEC_PER_SEC);
+	err = pool_drive_clear(p, NULL);
+	UNIT_CHECK(err == 0);
+	(void)wait_scan(p);
+	check_files(p);
+	leave(p);
+}
+
+static void
+test_late(void)
+{
+	rng = unit_seed(8) * 2 + 1;
+	rig_make(&rig, 8, 128 * MIB);
+	bug_set_deliberate(getenv("AGATE_BUGS"));
+	in_sim(run_late, NULL, 8);
+	bug_set_deliberate(NULL);
+	rig_unmake(&rig);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -767,6 +812,7 @@ main(int argc, char **argv)
 	    {"scrub", test_scrub},
 	    {"spares", test_spares},
 	    {"add", test_add},
+	    {"late", test_late},
 #ifdef AGATE_DEBUG
 	    {"bugs_are_seen", test_bugs_are_seen},
 #endif
