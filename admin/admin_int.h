@@ -54,13 +54,14 @@ struct adm_arrivals {
 	uint64_t drives;     /* what was there at the last look, hashed */
 	uint64_t changed_ns; /* when that changed; 0 = all is taken up that can be */
 	uint64_t looked_ns;
+	atomic_bool anew; /* a pool was given up: its drives may be back before they were missed */
 };
 
 struct adm {
 	const struct adm_config *cfg; /* [c] */
 	struct adm_monitor *monitor;  /* [c] once it runs */
 	struct adm_watch *watch;      /* [c] the same; NULL: none */
-	struct adm_arrivals arrivals; /* monitor's fiber only, once it runs */
+	struct adm_arrivals arrivals; /* monitor's fiber only, once it runs; but anew */
 	struct mutex drives_lock;     /* RANK_ADMIN_DRIVES: one at a time gives drives to pools in service; under lock, shared */
 	int parent_fd;                /* [c] to the privileged parent; -1 = none */
 	struct mutex parent_lock;     /* RANK_LEAF: one request to the parent at a time */
@@ -314,6 +315,7 @@ int adm_pool_close(struct adm *a, struct adm_pool *ap, int (*end)(struct pool *p
 /* ---- arrivals.c: pools whose drives turn up while the daemon runs ---- */
 void arrivals_begin(struct adm *a) MAY_PARK; /* before the imports at start */
 void arrivals_look(struct adm *a) MAY_PARK;  /* monitor's fiber, no lock held */
+void arrivals_expect(struct adm *a); /* the next look takes up what it can, whether or not anything came */
 
 /* ---- shares.c ---- */
 int shares_load(struct adm *a, struct adm_pool *ap, struct adm_error *e) MAY_PARK;

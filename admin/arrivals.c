@@ -92,6 +92,12 @@ arrivals_begin(struct adm *a)
 }
 
 void
+arrivals_expect(struct adm *a)
+{
+	atomic_store(&a->arrivals.anew, true);
+}
+
+void
 arrivals_look(struct adm *a)
 {
 	struct adm_arrivals *r = &a->arrivals;
@@ -101,7 +107,7 @@ arrivals_look(struct adm *a)
 	}
 	r->looked_ns = now;
 	uint64_t drives = census(a);
-	if (drives != r->drives) {
+	if (drives != r->drives || atomic_exchange(&r->anew, false)) {
 		r->drives = drives;
 		r->changed_ns = now;
 	}

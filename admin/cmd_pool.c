@@ -138,6 +138,7 @@ pool_cmd_export(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 		/* as was wished: what is in its log is replayed when it is taken up again */
 		*e = (struct adm_error){0};
 		err = 0;
+		arrivals_expect(a);
 	}
 	return err;
 }
