@@ -24,7 +24,7 @@ static bool
 is_refusal(int err)
 {
 	return err == 0 || err == -EBUSY || err == -ENOENT || err == -ENODEV || err == -EINVAL ||
-	       err == -ENOSPC || err == -ETIMEDOUT;
+	       err == -ENOSPC || err == -ETIMEDOUT || err == -EAGAIN;
 }
 
 void
@@ -145,6 +145,18 @@ check_drives(struct sim *s)
 	pool_status_free(&st);
 }
 
+/* A drive that hung is mended, but may take its time to answer. */
+static void
+clear_all(struct sim *s)
+{
+	int err = pool_drive_clear(s->pool, NULL);
+	for (uint32_t i = 0; err == -EAGAIN && i < 60; i++) {
+		fiber_sleep(NSEC_PER_SEC);
+		err = pool_drive_clear(s->pool, NULL);
+	}
+	sim_judge(s, "clear", -1, err);
+}
+
 static void
 heal(struct sim *s)
 {
@@ -155,11 +167,11 @@ heal(struct sim *s)
 			(void)sim_put_back(s, i);
 		}
 	}
-	sim_judge(s, "clear", -1, pool_drive_clear(s->pool, NULL));
+	clear_all(s);
 	if (!wait_whole(s, "resilver") || (lied && !scrub(s, &scan))) {
 		return;
 	}
-	sim_judge(s, "clear", -1, pool_drive_clear(s->pool, NULL));
+	clear_all(s);
 	if (!scrub(s, &scan)) {
 		return;
 	}
