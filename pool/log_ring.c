@@ -115,6 +115,22 @@ log_membership_write(struct pool *p)
 	return err == 0 && changed ? -EIO : err;
 }
 
+/* Would an import find the ring on another side than this one? Not on a drive that has been
+ * replaced or was out since the ring began, however well the ring still gets there. */
+static bool
+is_found_without(const struct log_sides *sides, unsigned side)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < sides->cfg.side_count; i++) {
+		const struct vdev_drive *d = &sides->p->v.drives[sides->drive[i]];
+
+		found = found || (i != side && d->kb == sides->cfg.sides[i].drive &&
+				     !d->ring_stale && d->state == DRIVE_STATE_ONLINE);
+	}
+	return found;
+}
+
 /* The drive behind a side may have returned or been replaced since the ring began: then it isn't
  * out, but no side either. */
 static int
@@ -123,17 +139,21 @@ side_lost(void *arg, unsigned side)
 	struct log_sides *sides = arg;
 	struct pool *p = sides->p;
 	struct vdev_drive *d = &p->v.drives[sides->drive[side]];
-	int err;
+	int err = -ERR_GONE;
+	bool found;
 
 	mutex_lock(&p->config_lock);
 	log_warn("log_side_out pool=%s side=%u", p->name, side);
+	found = is_found_without(sides, side) || DELIBERATE_BUG("pool-ring-on-strangers");
 	if (d->kb == sides->cfg.sides[side].drive && d->state == DRIVE_STATE_ONLINE &&
 	    (d->role != DRIVE_ROLE_DATA || d->twin ||
 		vdev_can_spare(&p->v, d->set_index, 1u << d->column))) {
 		vdev_drive_out(&p->v, d, DRIVE_STATE_FAULTED, p->v.committed_txg + 1);
 	}
 	d->ring_stale = d->role == DRIVE_ROLE_DATA;
-	err = log_membership_write(p);
+	if (found) {
+		err = log_membership_write(p);
+	}
 	mutex_unlock(&p->config_lock);
 	return err;
 }
@@ -169,6 +189,12 @@ log_sides_without(struct pool *p, const struct vdev_drive *gone)
 		left += d != gone && d->kb == sides->cfg.sides[i].drive && !d->ring_stale;
 	}
 	return left;
+}
+
+uint32_t
+log_sides_wanted(const struct pool *p)
+{
+	return MIN(raidz_tolerates(&p->v.sets[0].cfg) + 1, (uint32_t)ILOG_SIDES_MAX);
 }
 
 /* ---- a new ring ---- */

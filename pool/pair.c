@@ -136,10 +136,11 @@ pairs_finish(struct pool *p)
 		freed = NULL;
 		mutex_lock(&p->config_lock);
 		twin = full_twin(p, &old);
-		if (twin != NULL && !p->suspended && log_sides_without(p, old) == 0) {
+		if (twin != NULL && !p->suspended &&
+		    log_sides_without(p, old) < log_sides_wanted(p)) {
 			mutex_unlock(&p->config_lock);
 			if (logdev_renew(p) != 0) {
-				return true;
+				log_warn("log_not_renewed pool=%s", p->name);
 			}
 			mutex_lock(&p->config_lock);
 			twin = full_twin(p, &old);

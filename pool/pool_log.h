@@ -62,6 +62,7 @@ bool log_ring_is_current(const struct pool_log_state *s, const struct ilog *ring
 bool log_is_side(const struct pool *p, const struct kb_drive *kb);
 /* In-pool ring: sides that an import could still replay if that drive were gone; UINT32_MAX: the ring isn't in the pool. config_lock held. */
 uint32_t log_sides_without(struct pool *p, const struct vdev_drive *gone);
+uint32_t log_sides_wanted(const struct pool *p); /* of the in-pool ring, when all is well */
 
 /* On the syncing fiber. flags: UBER_CLEAN, set unless there are records to replay. */
 void log_fill_uber(struct pool *p, uint64_t txg, uint32_t flags, struct uberblock *ub);
