@@ -287,6 +287,9 @@ leave(struct pool *p)
 				break;
 			}
 		}
+		for (uint32_t k = 0; k < p->v.retired_count; k++) {
+			rig.drives[i] = p->v.retired[k] == rig.drives[i] ? NULL : rig.drives[i];
+		}
 	}
 	err = pool_export(p);
 	UNIT_CHECK(err == 0);

@@ -8,7 +8,7 @@
 #define SMALL (64 * MIB)
 #define LARGE SPACE_LARGE
 #define WRITES_PER_MIB_MAX 1500u
-#define FILES_MAX 600000u
+#define FILES_MAX 1500000u
 
 static uint64_t numbers[FILES_MAX];
 
@@ -30,6 +30,9 @@ fill_files(struct pool_ds *ds, uint32_t len)
 
 	while (n < FILES_MAX && (err = space_small_file(ds, len, &numbers[n])) == 0) {
 		n++;
+	}
+	if (err != -ENOSPC) {
+		printf("(after %u files: %s) ", n, err_str(err));
 	}
 	ASSERT(err == -ENOSPC);
 	/* and it stays so, whoever tries */

@@ -182,7 +182,6 @@ run_percent(void *arg UNUSED)
 	UNIT_CHECK(err == 0);
 	await(p, SCAN_RESILVER);
 	disturb(&p);
-	rig.drives[3] = NULL;
 	(void)wait_scan(p);
 	err = pool_scan(p, POOL_SCAN_START);
 	UNIT_CHECK(err == 0);
