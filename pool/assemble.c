@@ -210,6 +210,7 @@ match_drives(const struct assembly *a, struct vdevs *v, struct pool_import_resul
 			continue;
 		}
 		d->kb = pr->kb;
+		d->label_pair = probe_label_pair(pr, a->config_txg);
 		(void)snprintf(d->id, sizeof(d->id), "%s", kb_id(pr->kb));
 		(void)snprintf(d->path, sizeof(d->path), "%s", kb_path(pr->kb));
 		if (result->drive_used != NULL) {

@@ -209,6 +209,29 @@ probe_free(struct probe *pr)
 	pr->uber = NULL;
 }
 
+/* What would be lost with labels pair, pair + 2. */
+static unsigned
+pair_worth(const struct probe *pr, unsigned pair, uint64_t config_txg)
+{
+	unsigned worth = 0;
+
+	for (unsigned k = pair; k < LABEL_COUNT; k += 2) {
+		if (pr->valid[k]) {
+			worth += pr->label[k].config_txg == config_txg ? 3 : 1;
+		}
+	}
+	return worth;
+}
+
+unsigned
+probe_label_pair(const struct probe *pr, uint64_t config_txg)
+{
+	return pair_worth(pr, 0, config_txg) > pair_worth(pr, 1, config_txg) &&
+		       !DELIBERATE_BUG("pool-labels-even-first")
+		   ? 1
+		   : 0;
+}
+
 /* Name and size of the pool from a drive's own configuration. */
 static int
 probe_config(const struct probe *pr, struct pool_label_info *out)

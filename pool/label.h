@@ -53,6 +53,9 @@ struct probe {
 /* -ENOENT nothing of ours; -ERR_CORRUPT labels, none valid; -EIO; -ENOMEM. probe_free after 0. */
 int probe_drive(struct kb_drive *kb, struct probe *out) WARN_UNUSED MAY_PARK;
 void probe_free(struct probe *pr);
+/* The pair of labels to be rewritten first (vdev_drive.label_pair): never the one that keeps
+ * config_txg, or else the drive's name, when the other was torn. */
+unsigned probe_label_pair(const struct probe *pr, uint64_t config_txg);
 
 /* Is (timeline, txg) of a before b? config_txg and heartbeat break ties between rewritten copies.
  */

@@ -21,6 +21,7 @@ struct vdev_drive {
 	struct kb_drive *kb;      /* NULL: absent */
 	enum drive_role role;
 	uint32_t set_index, column;
+	unsigned label_pair;      /* 0: labels 0 and 2; 1: 1 and 3. Written first: the other pair is whole */
 	enum drive_state state;
 	uint64_t region_bytes;
 	uint64_t dirty_from, dirty_to; /* see config_drive */

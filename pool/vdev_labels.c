@@ -1,10 +1,14 @@
 /*
  * vdev_labels.c - writing to all drives at once: labels in pairs, flushes.
  *
- * A configuration is written to the even labels of every drive, flushed, then to the odd ones,
- * flushed. It counts from then on; the uberblock that names it may come later. Whatever instant the
- * power goes, each drive has one whole pair, and an import finds either the configuration that the
- * newest uberblock names or the next one, which differs only in what had failed before.
+ * A configuration is written to one pair of labels of every drive, the even ones or the odd ones,
+ * flushed, then to the other pair, flushed. It counts from then on; the uberblock that names it may
+ * come later. Whatever instant the power goes, each drive has one whole pair, and an import finds
+ * either the configuration that the newest uberblock names or the next one, which differs only in
+ * what had failed before.
+ *
+ * After such a power cut, and after a failed write, the pair that was being written is torn: the
+ * next pass begins with it (label_pair), or a second power cut would leave the drive nameless.
  */
 #include "pool/label.h"
 #include "pool/pool_int.h"
@@ -16,6 +20,7 @@ struct pass_item {
 	struct kb_seg seg[LABEL_COUNT / 2];
 	struct kb_io io[LABEL_COUNT / 2];
 	struct kb_io flush;
+	unsigned pair;
 	bool failed;
 };
 
@@ -32,8 +37,8 @@ takes_labels(const struct vdev_drive *d)
 }
 
 static int
-item_fill(struct vdevs *v, struct pass_item *it, unsigned first, uint64_t config_txg,
-    const struct iobuf *config, uint32_t config_len)
+item_fill(struct vdevs *v, struct pass_item *it, uint64_t config_txg, const struct iobuf *config,
+    uint32_t config_len)
 {
 	uint32_t len = LABEL_CONFIG_OFF + ALIGN_UP(config_len, SECTOR_BYTES);
 	int err = iobuf_alloc(len * (LABEL_COUNT / 2), ARENA_SYNC, &it->buf);
@@ -43,7 +48,7 @@ item_fill(struct vdevs *v, struct pass_item *it, unsigned first, uint64_t config
 	}
 	memset(it->buf->data, 0, (size_t)len * (LABEL_COUNT / 2));
 	for (unsigned k = 0; k < LABEL_COUNT / 2; k++) {
-		unsigned index = first + k * 2;
+		unsigned index = it->pair + k * 2;
 		uint8_t *at = it->buf->data + (size_t)k * len;
 
 		memcpy(at + LABEL_CONFIG_OFF, config->data, config_len);
@@ -94,11 +99,11 @@ items_flush(struct pass_item *items, uint32_t count)
 	}
 }
 
-/* Labels first, first + 2 of every drive, in batches that the buffer reserve can hold; durable
- * afterwards. */
+/* One pair of every drive, in batches that the buffer reserve can hold; durable afterwards, and the
+ * other one is next. */
 static int
-write_pair(struct vdevs *v, struct pass_item *items, uint32_t count, unsigned first,
-    uint64_t config_txg, const struct iobuf *config, uint32_t config_len)
+write_pair(struct vdevs *v, struct pass_item *items, uint32_t count, uint64_t config_txg,
+    const struct iobuf *config, uint32_t config_len)
 {
 	uint32_t batch = 8;
 	int err = 0;
@@ -107,8 +112,8 @@ write_pair(struct vdevs *v, struct pass_item *items, uint32_t count, unsigned fi
 		uint32_t n = MIN(batch, count - from), made = 0;
 
 		while (err == 0 && made < n) {
-			err = item_fill(
-			    v, &items[from + made], first, config_txg, config, config_len);
+			items[from + made].pair = items[from + made].d->label_pair;
+			err = item_fill(v, &items[from + made], config_txg, config, config_len);
 			made += err == 0;
 		}
 		if (err == 0) {
@@ -121,7 +126,29 @@ write_pair(struct vdevs *v, struct pass_item *items, uint32_t count, unsigned fi
 	if (err == 0) {
 		items_flush(items, count);
 	}
+	for (uint32_t i = 0; err == 0 && i < count; i++) {
+		if (!items[i].failed) {
+			items[i].d->label_pair = 1 - items[i].pair;
+		}
+	}
 	return err;
+}
+
+/* A drive that failed the first pair keeps the second: it goes to the end. How many are left. */
+static uint32_t
+put_failed_last(struct pass_item *items, uint32_t count)
+{
+	uint32_t well = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (!items[i].failed) {
+			struct pass_item it = items[i];
+
+			items[i] = items[well];
+			items[well++] = it;
+		}
+	}
+	return well;
 }
 
 static bool
@@ -164,10 +191,10 @@ write_once(struct vdevs *v, uint64_t config_txg, struct pass_item *items, bool *
 	}
 	err = config_encode(v, config_txg, config->data, LABEL_CONFIG_BYTES_MAX, &len);
 	if (err == 0) {
-		err = write_pair(v, items, count, 0, config_txg, config, len);
+		err = write_pair(v, items, count, config_txg, config, len);
 	}
 	if (err == 0) {
-		err = write_pair(v, items, count, 1, config_txg, config, len);
+		err = write_pair(v, items, put_failed_last(items, count), config_txg, config, len);
 	}
 	iobuf_unref(config);
 	*out_failed = false;

@@ -582,7 +582,89 @@ test_cuts(void)
 	CU_ASSERT(cuts > 200);
 }
 
+/* ---- one power cut after the other ---- */
+
+static void
+run_next_cut(void *arg)
+{
+	uint64_t cut_after = *(uint64_t *)arg;
+	struct pool_import_result result;
+	struct vdevs w;
+	int err;
+
+	rig_open(&rig);
+	err = assemble(&crash_guid, NULL, &w, &result);
+	ASSERT(err == 0);
+	if (result.missing_drives == 0) {
+		w.create_time = rnd(UINT64_MAX); /* what is written differs from what is there */
+		kb_sim_crash_after_writes(cut_after);
+		err = vdev_write_labels(&w, vdev_next_config(&w));
+		ASSERT(err == 0);
+	}
+	rt_sim_crash();
+}
+
+static void
+run_count_missing(void *arg)
+{
+	uint32_t *missing = arg;
+	struct pool_import_result result;
+	struct vdevs w;
+	int err;
+
+	rig_open(&rig);
+	err = assemble(&crash_guid, NULL, &w, &result);
+	*missing = err == 0 ? result.missing_drives : UINT32_MAX;
+	if (err == 0) {
+		vdev_free(&w, false);
+	}
+	rig_close(&rig);
+}
+
+/* How many drives have no label any more after cuts at random writes of configurations. */
+static uint32_t
+cut_again_and_again(uint64_t seed)
+{
+	uint32_t missing = 0;
+
+	rig_make(&rig, 10, DRIVE_BYTES);
+	crash_config = true;
+	for (unsigned life = 0; life < 6; life++) {
+		uint64_t cut_after = 1 + rnd(36);
+
+		in_sim(life == 0 ? run_cut : run_next_cut, &cut_after, seed + life, -ERR_CRASHED);
+		kb_sim_crash_after_writes(0);
+		rig_power_cut(&rig, seed + life);
+	}
+	in_sim(run_count_missing, &missing, seed, 0);
+	rig_unmake(&rig);
+	return missing;
+}
+
+static void
+test_many_cuts(void)
+{
+	uint64_t seed = unit_seed(13);
+
+	rng = seed * 2 + 1;
+	for (unsigned round = 0; round < 40; round++) {
+		CU_ASSERT_EQUAL(cut_again_and_again(seed + round * 10), 0);
+	}
+}
+
 #ifdef AGATE_DEBUG
+static bool
+cuts_take_labels(void)
+{
+	uint32_t missing = 0;
+
+	rng = 27;
+	for (unsigned round = 0; round < 40; round++) {
+		missing += cut_again_and_again(13 + round * 10) != 0;
+	}
+	return missing > 0;
+}
+
 /* All labels of a single mirrored-nowhere drive torn at once lose the root: the tests above would
  * see it. */
 static void
@@ -641,6 +723,8 @@ test_bugs_are_seen(void)
 	CU_ASSERT(!odd_labels_touched());
 	bug_set_deliberate("pool-uber-again-at-once");
 	CU_ASSERT(odd_labels_touched());
+	bug_set_deliberate("pool-labels-even-first");
+	CU_ASSERT(cuts_take_labels());
 	bug_set_deliberate(NULL);
 }
 #endif
@@ -655,6 +739,7 @@ main(int argc, char **argv)
 	    {"assemble", test_assemble},
 	    {"stale_log", test_stale_log},
 	    {"cuts", test_cuts},
+	    {"many_cuts", test_many_cuts},
 #ifdef AGATE_DEBUG
 	    {"bugs_are_seen", test_bugs_are_seen},
 #endif
