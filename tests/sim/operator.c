@@ -51,16 +51,25 @@ pick_member(struct sim *s, const struct pool_status *st, enum drive_role role, i
 	return NULL;
 }
 
+static bool
+is_member(const struct sim *s, const struct pool_status *st, uint32_t medium)
+{
+	for (uint32_t i = 0; i < st->drive_count; i++) {
+		if (sim_medium_of(s, st->drives[i].path) == (int)medium) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* A medium that is no member and there; large enough for data when wanted. */
 static int
 pick_blank(struct sim *s, const struct pool_status *st)
 {
 	for (uint32_t i = 0; i < s->machine.media_count; i++) {
-		bool member = s->machine.gone[i] || s->machine.small[i] || s->ill[i].ill;
-		for (uint32_t k = 0; k < st->drive_count && !member; k++) {
-			member = sim_medium_of(s, st->drives[k].path) == (int)i;
-		}
-		if (!member) {
+		bool taken = s->machine.gone[i] || s->machine.small[i] || s->ill[i].ill ||
+			     is_member(s, st, i);
+		if (!taken) {
 			sim_atlas_blank(s, (int)i);
 			return (int)i;
 		}
@@ -232,7 +241,23 @@ do_expand(struct sim *s, const struct pool_status *st)
 	}
 }
 
-/* Once, when there are media enough. */
+/* A new drive that is ill may fail at being prepared: then nothing may have changed. */
+static void
+judge_add(struct sim *s, uint32_t first, uint32_t ill, int err)
+{
+	struct pool_status now;
+	if (err == -EIO && ill > 0 && pool_get_status(s->pool, &now) == 0) {
+		bool changed = now.set_count != 1;
+		for (uint32_t i = first; i < s->machine.media_count; i++) {
+			changed = changed || is_member(s, &now, i);
+		}
+		pool_status_free(&now);
+		err = changed ? err : -ENODEV;
+	}
+	sim_judge(s, "adds a set at", (int)first, err);
+}
+
+/* Once, when there are media enough. Of those that are ill no more than the set survives. */
 static void
 do_add(struct sim *s, const struct pool_status *st)
 {
@@ -242,24 +267,26 @@ do_add(struct sim *s, const struct pool_status *st)
 	    .kind = mc->kind, .parity = mc->parity, .width = mc->width, .drives = drives};
 	struct pool_add_spec spec = {.sets = &set, .set_count = 1};
 	struct pool_plan plan;
-	uint32_t first = mc->media_count - mc->width, opened = 0;
+	uint32_t first = mc->media_count - mc->width, opened = 0, ill = 0;
 	char why[200];
 	if (st->set_count != 1 || mc->extra < BLANK_MEDIA + mc->width) {
 		return;
 	}
+	for (uint32_t i = first; i < mc->media_count; i++) {
+		ill += s->ill[i].ill;
+	}
+	if (ill > (mc->kind == RAIDZ_KIND_MIRROR ? mc->width - 1 : mc->parity)) {
+		return;
+	}
 	for (; opened < mc->width; opened++) {
-		bool member = mc->gone[first + opened];
-		for (uint32_t k = 0; k < st->drive_count; k++) {
-			member =
-			    member || sim_medium_of(s, st->drives[k].path) == (int)(first + opened);
-		}
-		drives[opened] = member ? NULL : sim_open_medium(s, (int)(first + opened));
+		bool taken = mc->gone[first + opened] || is_member(s, st, first + opened);
+		drives[opened] = taken ? NULL : sim_open_medium(s, (int)(first + opened));
 		if (drives[opened] == NULL) {
 			break;
 		}
 	}
 	int err = opened == mc->width ? pool_add(s->pool, &spec, &plan, why, sizeof(why)) : -EBUSY;
-	sim_judge(s, "adds a set at", (int)first, err);
+	judge_add(s, first, ill, err);
 	for (uint32_t i = 0; err != 0 && i < opened; i++) {
 		kb_close(drives[i]);
 	}
