@@ -12,6 +12,7 @@
 #include "pool/health.h"
 #include "pool/heartbeat.h"
 #include "pool/label.h"
+#include "pool/logdev.h"
 #include "pool/pool_int.h"
 #include "pool/pool_log.h"
 #include "pool/scan.h"
@@ -47,6 +48,15 @@ pool_drive_offline(struct pool *p, const struct guid *drive, bool until_import)
 	mutex_lock(&p->config_lock);
 	m = drive_member(p, drive);
 	err = may_offline(p, m);
+	if (err == 0 && m->state == DRIVE_STATE_ONLINE && log_sides_without(p, m) == 0) {
+		/* an import would find the log on no other: one on all sides first */
+		mutex_unlock(&p->config_lock);
+		err = logdev_renew(p);
+		mutex_lock(&p->config_lock);
+		m = drive_member(p, drive);
+		err = err != 0 ? err : may_offline(p, m);
+		err = err == 0 && log_sides_without(p, m) == 0 ? -EBUSY : err;
+	}
 	if (err == 0 && (m->state != DRIVE_STATE_OFFLINE || m->until_import != until_import)) {
 		m->until_import = until_import;
 		vdev_drive_out(&p->v, m, DRIVE_STATE_OFFLINE, p->v.committed_txg + 1);
