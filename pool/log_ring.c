@@ -97,6 +97,7 @@ log_membership_write(struct pool *p)
 	bool changed = true;
 	int err = 0;
 
+	log_look_for_sides(p);
 	for (unsigned i = 0; err == 0 && changed && i < SIDE_LOST_TRIES; i++) {
 		changed = false;
 		err = vdev_write_labels(&p->v, vdev_next_config(&p->v));
@@ -144,7 +145,7 @@ side_lost(void *arg, unsigned side)
 
 	mutex_lock(&p->config_lock);
 	log_warn("log_side_out pool=%s side=%u", p->name, side);
-	found = is_found_without(sides, side) || DELIBERATE_BUG("pool-ring-on-strangers");
+	found = is_found_without(sides, side);
 	if (d->kb == sides->cfg.sides[side].drive && d->state == DRIVE_STATE_ONLINE &&
 	    (d->role != DRIVE_ROLE_DATA || d->twin ||
 		vdev_can_spare(&p->v, d->set_index, 1u << d->column))) {
@@ -189,6 +190,15 @@ log_sides_without(struct pool *p, const struct vdev_drive *gone)
 		left += d != gone && d->kb == sides->cfg.sides[i].drive && !d->ring_stale;
 	}
 	return left;
+}
+
+void
+log_look_for_sides(struct pool *p)
+{
+	if (p->log != NULL && __atomic_load_n(&p->log->sides, __ATOMIC_ACQUIRE) != NULL &&
+	    log_sides_without(p, NULL) == 0) {
+		log_note_failed(p);
+	}
 }
 
 uint32_t

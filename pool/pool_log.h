@@ -62,6 +62,8 @@ bool log_ring_is_current(const struct pool_log_state *s, const struct ilog *ring
 bool log_is_side(const struct pool *p, const struct kb_drive *kb);
 /* In-pool ring: sides that an import could still replay if that drive were gone; UINT32_MAX: the ring isn't in the pool. config_lock held. */
 uint32_t log_sides_without(struct pool *p, const struct vdev_drive *gone);
+/* Before who is out becomes durable: an in-pool ring without a side that an import would look at acknowledges nothing more. config_lock held. */
+void log_look_for_sides(struct pool *p);
 uint32_t log_sides_wanted(const struct pool *p); /* of the in-pool ring, when all is well */
 
 /* On the syncing fiber. flags: UBER_CLEAN, set unless there are records to replay. */

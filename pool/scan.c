@@ -22,6 +22,7 @@
  */
 #include "pool/event.h"
 #include "pool/label.h"
+#include "pool/logdev.h"
 #include "pool/pair.h"
 #include "pool/pool_log.h"
 #include "pool/scan_int.h"
@@ -322,6 +323,7 @@ finish(struct scan *sc)
 {
 	struct pool *p = sc->p;
 	struct progress at;
+	bool thin; /* who is whole again may be a side of the log again */
 
 	mutex_lock(&p->config_lock);
 	mutex_lock(&sc->mu);
@@ -331,7 +333,12 @@ finish(struct scan *sc)
 	at = sc->at;
 	mutex_unlock(&sc->mu);
 	settle_drives(sc, &at);
+	thin = at.kind == SCAN_RESILVER && !p->suspended &&
+	       log_sides_without(p, NULL) < log_sides_wanted(p);
 	mutex_unlock(&p->config_lock);
+	if (thin && logdev_renew(p) != 0) {
+		log_warn("log_not_renewed pool=%s", p->name);
+	}
 	log_notice("scan.end pool=%s kind=%s repaired=%llu errors=%llu unreached=%llu", p->name,
 	    at.kind == SCAN_SCRUB ? "scrub" : "resilver", (unsigned long long)at.repaired,
 	    (unsigned long long)at.errors, (unsigned long long)at.unreached);
@@ -506,7 +513,8 @@ run(struct scan *sc)
 	pace_end(sc);
 }
 
-/* Not before replay is over: the ring that is replayed may be on a drive that a pair would give up. */
+/* Not before replay is over: the ring that is replayed may be on a drive that a pair would give up.
+ */
 static bool
 may_change(struct scan *sc)
 {
