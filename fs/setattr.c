@@ -169,6 +169,16 @@ setattr_owned(
 	}
 }
 
+/* A cut writes what it leaves of the block that it goes through. More mustn't be asked for: of a
+ * small pool removing may use little more than a large block. */
+static uint32_t
+cut_dirty_bytes(const struct fs_node *n, const struct fs_attr *a, const struct fs_sattr *set)
+{
+	uint32_t block = pool_obj_block_bytes(n->obj);
+	bool cuts = set->set_size && set->size < a->size;
+	return cuts ? ALIGN_UP((uint32_t)(set->size & (block - 1)), SECTOR_BYTES) : 0;
+}
+
 int
 fs_setattr(struct fs_node *n, const struct fs_req *req, const struct fs_sattr *set,
     const struct fs_time *guard, struct fs_result *res)
@@ -182,8 +192,7 @@ fs_setattr(struct fs_node *n, const struct fs_req *req, const struct fs_sattr *s
 	fs_getattr(n, &a);
 	bool grows = set->set_size && set->size > a.size;
 	struct fs_op op = {.ds = fs_node_ds(n), .req = req, .res = res};
-	struct pool_need need = {
-	    .dirty_bytes = OBJ_DIRTY_BYTES + (set->set_size ? 2 * pool_obj_block_bytes(n->obj) : 0),
+	struct pool_need need = {.dirty_bytes = OBJ_DIRTY_BYTES + cut_dirty_bytes(n, &a, set),
 	    .log_bytes = LOG_RECORD_BYTES,
 	    .log_records = 1,
 	    .frees = !grows};

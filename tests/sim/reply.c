@@ -4,12 +4,18 @@
  */
 #include "tests/sim/sim.h"
 
-/* Growth may find no space; what frees, and COMMIT, may not. */
+static bool
+setattr_grows(const struct m_op *op)
+{
+	return op->change.set_size && op->change.size > op->node->now.bytes.size;
+}
+
+/* Growth may find no space; what frees or changes no size, and COMMIT, may not. */
 static bool
 refusal_is_legal(const struct m_op *op, nfsstat3 status, bool limited)
 {
 	bool grows = op->proc != NFSC_REMOVE && op->proc != NFSC_RMDIR && op->proc != NFSC_COMMIT &&
-		     !(op->proc == NFSC_SETATTR && op->change.set_size && op->change.size == 0);
+		     (op->proc != NFSC_SETATTR || setattr_grows(op));
 	bool full = status == NFS3ERR_NOSPC || (status == NFS3ERR_DQUOT && limited);
 	return status == NFS3ERR_JUKEBOX || (full && grows);
 }
