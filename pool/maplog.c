@@ -19,6 +19,9 @@
 
 #define CHAIN_BLOCKS_MAX ((uint64_t)1 << 20)
 #define LOG_COPIES 3u
+#define LOG_RECORDS_PER_SEGMENT ((uint64_t)256)
+#define LOG_RECORDS_MIN ((uint64_t)4096)
+#define LOG_RECORDS_MAX ((uint64_t)8 << 20)
 
 uint32_t
 maplog_block_cap(uint32_t len_bytes)
@@ -33,6 +36,21 @@ maplog_block_len(uint64_t records)
 	uint64_t len = sizeof(struct maplog_header) + records * sizeof(struct map_record);
 
 	return (uint32_t)MIN(ALIGN_UP(len, (uint64_t)SECTOR_BYTES), (uint64_t)MAPLOG_BLOCK_BYTES);
+}
+
+uint64_t
+maplog_limit(uint64_t segments)
+{
+	return MIN(MAX(segments * LOG_RECORDS_PER_SEGMENT, LOG_RECORDS_MIN), LOG_RECORDS_MAX);
+}
+
+/* Of blocks of one sector, which is what txgs of few changes write. */
+uint64_t
+maplog_full_sectors(const struct vdevs *v, uint64_t segments)
+{
+	uint64_t blocks = DIV_UP(maplog_limit(segments), (uint64_t)maplog_block_cap(SECTOR_BYTES));
+
+	return blocks * LOG_COPIES * space_block_sectors(v, SECTOR_BYTES);
 }
 
 /* ---- reading ---- */

@@ -191,8 +191,8 @@ plan_figures(const struct vdevs *v, uint32_t first_set, struct pool_plan *out)
 		    MAX(out->small_record_percent, small * SECTOR_BYTES * 100 / SMALL_RECORD_BYTES);
 		out->tolerates = MIN(out->tolerates, raidz_tolerates(&v->sets[i].cfg));
 	}
-	out->usable_bytes = space_geometry_bytes(
-	    v, total - MIN(total, space_reserve_of(total) + space_overhead_of(total)));
+	out->usable_bytes = space_geometry_bytes(v,
+	    total - MIN(total, space_reserve_of(total) + space_overhead_of(v, first_set, total)));
 }
 
 int

@@ -26,10 +26,6 @@
 #include "pool/pool_int.h"
 #include "pool/space_int.h"
 
-#define LOG_RECORDS_PER_SEGMENT ((uint64_t)256)
-#define LOG_RECORDS_MIN ((uint64_t)4096)
-#define LOG_RECORDS_MAX ((uint64_t)8 << 20)
-
 static void
 segs_init(struct space_set *set, uint32_t index, uint32_t from, uint32_t to)
 {
@@ -105,8 +101,7 @@ sets_open(struct space *s)
 	for (uint32_t i = 0; i < s->core_count; i++) {
 		s->cores[i].set_rotor = i % s->set_count;
 	}
-	s->log_limit =
-	    MIN(MAX(seg_count * LOG_RECORDS_PER_SEGMENT, LOG_RECORDS_MIN), LOG_RECORDS_MAX);
+	s->log_limit = maplog_limit(seg_count);
 	return 0;
 }
 

@@ -71,7 +71,10 @@ uint64_t space_limit_sectors(const struct pool *p, uint64_t bytes);
 struct vdevs;
 uint64_t space_geometry_bytes(const struct vdevs *v, uint64_t sectors);
 uint64_t space_reserve_of(uint64_t total_sectors);
-uint64_t space_overhead_of(uint64_t total_sectors); /* of a pool that is empty */
+/* What the structures of a pool with the sets from first_set on take when it holds little, the map log at its limit. */
+uint64_t space_overhead_of(const struct vdevs *v, uint32_t first_set, uint64_t total_sectors);
+/* One block on the set where it takes the most. */
+uint32_t space_block_sectors(const struct vdevs *v, uint32_t len_bytes);
 
 /* Who asks, by how far he may go into the reserve. */
 enum space_level {

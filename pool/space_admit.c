@@ -161,10 +161,17 @@ overhead_step(uint64_t total)
 	return MAX(total / OVERHEAD_STEPS, OVERHEAD_STEP_MIN);
 }
 
+/* In a large pool the map log is nothing. In a small one it is most of it, and grows to its limit
+ * whatever is written: it counts from the start, or else every pool would become smaller. */
 uint64_t
-space_overhead_of(uint64_t total)
+space_overhead_of(const struct vdevs *v, uint32_t first_set, uint64_t total)
 {
-	return MAX(2 * overhead_step(total), total / OVERHEAD_SHARE);
+	uint64_t segments = 0, step = overhead_step(total);
+
+	for (uint32_t i = first_set; i < v->set_count; i++) {
+		segments += v->sets[i].segment_count;
+	}
+	return MAX(MAX(2 * step, total / OVERHEAD_SHARE), maplog_full_sectors(v, segments) + step);
 }
 
 /* At least what a pool of large files needs; up at once, down only when it is far too high. */
@@ -174,7 +181,7 @@ space_overhead_set(struct space *s, uint64_t sectors)
 	uint64_t step = overhead_step(s->total);
 	uint64_t shown = (DIV_UP(sectors, step) + 1) * step;
 
-	shown = MAX(shown, space_overhead_of(s->total));
+	shown = MAX(shown, space_overhead_of(&s->p->v, 0, s->total));
 	if (sectors > s->overhead || shown + 2 * step <= s->overhead || s->overhead == 0) {
 		s->overhead = shown;
 	}

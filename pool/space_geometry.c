@@ -14,8 +14,8 @@ space_reserve_of(uint64_t total_sectors)
 }
 
 /* Sectors of one block on the set where it takes the most. */
-static uint32_t
-sectors_of_block(const struct vdevs *v, uint32_t len_bytes)
+uint32_t
+space_block_sectors(const struct vdevs *v, uint32_t len_bytes)
 {
 	uint32_t most = 0;
 
@@ -29,10 +29,10 @@ uint64_t
 space_sectors_for(struct pool *p, uint64_t data_bytes, uint32_t record_bytes)
 {
 	uint32_t tail = (uint32_t)(data_bytes % record_bytes);
-	uint64_t sectors = data_bytes / record_bytes * sectors_of_block(&p->v, record_bytes);
+	uint64_t sectors = data_bytes / record_bytes * space_block_sectors(&p->v, record_bytes);
 
 	if (tail != 0) {
-		sectors += sectors_of_block(&p->v, ALIGN_UP(tail, SECTOR_BYTES));
+		sectors += space_block_sectors(&p->v, ALIGN_UP(tail, SECTOR_BYTES));
 	}
 	return sectors;
 }

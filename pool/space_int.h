@@ -214,6 +214,8 @@ int maplog_read(struct space *s, const struct bp *tail,
     int (*each)(void *arg, const struct space_rec *r), void *arg,
     struct list *out_blocks) WARN_UNUSED MAY_PARK;
 uint32_t maplog_block_cap(uint32_t len_bytes); /* records in a block */
+uint64_t maplog_limit(uint64_t segments);      /* records that the chain may have room for */
+uint64_t maplog_full_sectors(const struct vdevs *v, uint64_t segments); /* what it takes then */
 
 /* ---- space_verify.c ---- */
 /* Every column of the block behind a record: verified, and rewritten where wrong or stale. Errors of raidz_scrub_block. */
