@@ -21,10 +21,10 @@ int
 verb_disk_list(const struct cli_verb *v, const struct cli_args *a)
 {
 	static const struct column columns[] = {{"DRIVE", "path", COLUMN_TEXT},
-	    {"SIZE", "size", COLUMN_SIZE}, {"SECTOR", "sector", COLUMN_SIZE},
-	    {"MODEL", "model", COLUMN_TEXT}, {"SERIAL", "serial", COLUMN_TEXT},
-	    {"DRIVER", "driver", COLUMN_TEXT}, {"USE", "use", COLUMN_TEXT},
-	    {"NOTE", "note", COLUMN_TEXT}};
+	    {"SIZE", "size", COLUMN_SIZE}, {"MODEL", "model", COLUMN_TEXT},
+	    {"SERIAL", "serial", COLUMN_TEXT}, {"DRIVER", "driver", COLUMN_TEXT},
+	    {"USE", "use", COLUMN_TEXT}, {"NOTE", "note", COLUMN_TEXT},
+	    {"SECTOR", "sector", COLUMN_SIZE}}; /* last: scripts count columns */
 	json_t *result;
 	int status = client_call("disk list", json_object(), &result);
 	if (status == CLI_OK && !print_json(a, v, result)) {
