@@ -788,6 +788,7 @@ run_late(void *arg UNUSED)
 	(void)wait_scan(p);
 	check_files(p);
 	leave(p);
+	rig_close(&rig);
 }
 
 static void
