@@ -360,6 +360,8 @@ disk_list(struct adm *a, json_t *args, json_t **out, struct adm_error *e)
 			fault));
 		json_object_set_new(json_array_get(list, json_array_size(list) - 1), "optimal",
 		    json_integer(info->optimal_io_bytes));
+		json_object_set_new(json_array_get(list, json_array_size(list) - 1),
+		    "logical_sector", json_integer(info->logical_sector_bytes));
 	}
 	mem_free(functions);
 	mem_free(l.found);
