@@ -130,6 +130,24 @@ deferred_free(struct deferred *d)
 	mem_free(d);
 }
 
+/* What a commit of o waits for, now that d is in the ring, or will never be. */
+static void
+deferred_note(struct pool_obj *o, const struct deferred *d, bool appended)
+{
+	struct pool_log_state *s = o->ds->p->log;
+	struct pool_commit last = {.txg = d->rec.txg};
+
+	if (appended && !obj_has_unlogged(o)) {
+		last.epoch = s->epoch;
+		/* if the ring was left meanwhile, the epoch may be another one's */
+		last.seq = log_ring_is_current(s, d->ring) ? d->rec.seq : 0;
+	} else if (!DELIBERATE_BUG("pool-defer-forgets-later")) {
+		/* a change behind d may have had no record */
+		last.txg = MAX(last.txg, o->last.txg);
+	}
+	o->last = last;
+}
+
 /* What waits with o goes into the ring. */
 static void
 deferred_flush(struct pool_obj *o)
@@ -154,11 +172,7 @@ deferred_flush(struct pool_obj *o)
 		if (err == -EIO && d->ring == atomic_load(&s->ring)) {
 			log_note_failed(o->ds->p);
 		}
-		if (err == 0 && !obj_has_unlogged(o)) {
-			o->last = (struct pool_commit){d->rec.seq, d->rec.txg, s->epoch};
-		} else {
-			o->last = (struct pool_commit){0, d->rec.txg, 0};
-		}
+		deferred_note(o, d, err == 0);
 		list_remove(&d->link);
 		deferred_free(d);
 	}

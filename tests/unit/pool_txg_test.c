@@ -1,8 +1,9 @@
 /*
- * pool_txg_test.c - what a txg is charged with, when it is full, and its last one in a pool whose
- * drives are gone.
+ * pool_txg_test.c - what a txg is charged with, when it is full, which one a commit waits for, and
+ * the last one in a pool whose drives are gone.
  */
 #include "pool/object.h"
+#include "pool/pool_log.h"
 #include "pool/txg.h"
 #include "tests/unit/pool_rig.h"
 
@@ -156,6 +157,64 @@ test_charge(void)
 	on_rig(run_charge);
 }
 
+/* ---- waited for ---- */
+
+/* A change with a record that waits with its object, or without one; its txg. */
+static uint64_t
+change(struct pool_obj *obj, bool recorded)
+{
+	struct pool_need need = {
+	    .dirty_bytes = 64 * KIB, .log_bytes = recorded ? 4096 : 0, .log_records = recorded};
+	struct pool_log_rec rec = {
+	    .type = 5, .object = pool_obj_number(obj), .generation = pool_obj_generation(obj)};
+	struct pool_tx *tx;
+	uint64_t txg;
+	int err = pool_tx_begin(ds, &need, &tx);
+
+	ASSERT(err == 0);
+	txg = pool_tx_txg(tx);
+	ASSERT((tx->ring != NULL) == recorded);
+	++*(uint8_t *)pool_obj_bonus_dirty(tx, obj);
+	pool_log_defer(tx, obj, &rec);
+	pool_tx_end(tx);
+	return txg;
+}
+
+/* A record waits, then something is changed without one: that is what a commit waits for. */
+static void
+run_commit(void *arg UNUSED)
+{
+	struct pool_obj *obj;
+	uint64_t first, second;
+	int err = 0;
+
+	pool_make();
+	obj = file_make();
+	for (unsigned i = 0; err == 0 && i < 2 * LOG_ROOTS; i++) {
+		err = pool_sync(pool);
+	}
+	ASSERT(err == 0);
+	first = change(obj, true);
+	err = pool_sync(pool);
+	ASSERT(err == 0);
+	second = change(obj, false);
+	CU_ASSERT(second > first);
+	err = pool_commit_object(obj);
+	ASSERT(err == 0);
+	CU_ASSERT(txg_committed(pool->txgs) >= second + TXG_FALLBACK);
+	pool_obj_release(obj);
+	pool_ds_close(ds);
+	err = pool_export(pool);
+	ASSERT(err == 0);
+	memset(rig.drives, 0, sizeof(rig.drives));
+}
+
+static void
+test_commit(void)
+{
+	on_rig(run_commit);
+}
+
 /* ---- closed ---- */
 
 static int export_err;
@@ -196,11 +255,13 @@ test_close(void)
 static const struct unit_test tests[] = {
     {"when a txg is full", test_full},
     {"a block is charged with its size", test_charge},
+    {"a commit waits for the last change, recorded or not", test_commit},
     {"closing gives up on drives that went", test_close},
 };
 
 int
 main(int argc, char **argv)
 {
+	bug_set_deliberate(getenv("AGATE_BUGS"));
 	return unit_main("pool_txg", tests, ARRAY_LEN(tests), argc, argv);
 }
