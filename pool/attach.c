@@ -352,6 +352,7 @@ pool_drive_detach(struct pool *p, const struct guid *drive, char *out_why, size_
 {
 	struct vdev_drive *m;
 	struct kb_drive *freed = NULL;
+	bool renewed = false;
 	int err = 0;
 
 	out_why[0] = 0;
@@ -368,15 +369,12 @@ pool_drive_detach(struct pool *p, const struct guid *drive, char *out_why, size_
 		freed = pair_cancel(p, m);
 		goto out;
 	}
-	err = may_detach(p, m, out_why, why_len);
-	if (err == 0 && log_sides_without(p, m) == 0) {
-		/* it has the last copy of the log in the pool: one on all sides first */
-		mutex_unlock(&p->config_lock);
-		err = logdev_renew(p);
-		mutex_lock(&p->config_lock);
+	do {
 		m = drive_member(p, drive);
-		err = err != 0 ? err : may_detach(p, m, out_why, why_len);
-		err = err == 0 && log_sides_without(p, m) == 0 ? -EBUSY : err;
+		err = may_detach(p, m, out_why, why_len);
+	} while (err == 0 && logdev_renew_without(p, m, 1, &renewed));
+	if (err == 0 && log_sides_without(p, m) == 0) {
+		err = -EBUSY;
 	}
 	if (err == 0) {
 		log_notice("drive.detach pool=%s path=%s set=%u", p->name, m->path, m->set_index);

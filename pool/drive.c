@@ -177,13 +177,6 @@ may_replace(struct pool *p, const struct vdev_drive *m, struct kb_drive *new_dri
 	if (pair_may_begin(m)) {
 		return 0; /* nothing has to do without it */
 	}
-	if (log_sides_without(p, m) == 0) {
-		(void)snprintf(why, why_len,
-		    "%s has the last copy of this session's intent log: export and import the pool "
-		    "first",
-		    m->path);
-		return -EBUSY;
-	}
 	/* the new one counts as lacking until it has been filled */
 	if (vdev_lacking(&p->v, m->set_index) -
 		(m->state != DRIVE_STATE_ONLINE || m->dirty_from != 0) >=
@@ -271,6 +264,7 @@ pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_
 	uint64_t region_bytes = kb_pool_bytes(kb_size(new_drive));
 	struct vdev_drive *m;
 	struct guid guid;
+	bool renewed = DELIBERATE_BUG("pool-replace-with-the-log");
 	int err;
 
 	if (why_len > 0) {
@@ -286,7 +280,18 @@ pool_drive_replace(struct pool *p, const struct guid *old, struct kb_drive *new_
 		mutex_unlock(&p->config_lock);
 		return logdev_replace(p, old, new_drive, out_why, why_len);
 	}
-	err = may_replace(p, m, new_drive, out_why, why_len);
+	do {
+		m = drive_member(p, old);
+		err = may_replace(p, m, new_drive, out_why, why_len);
+	} while (err == 0 && !pair_may_begin(m) && logdev_renew_without(p, m, 1, &renewed));
+	if (err == 0 && !pair_may_begin(m) && log_sides_without(p, m) == 0 &&
+	    !DELIBERATE_BUG("pool-replace-with-the-log")) {
+		(void)snprintf(out_why, why_len,
+		    "%s has the last copy of this session's intent log, which can't be laid "
+		    "elsewhere now",
+		    m->path);
+		err = -EBUSY;
+	}
 	if (err == 0) {
 		err = drive_wipe(new_drive, &guid, region_bytes);
 		if (err != 0) {

@@ -40,22 +40,21 @@ int
 pool_drive_offline(struct pool *p, const struct guid *drive, bool until_import)
 {
 	struct vdev_drive *m;
+	bool renewed = DELIBERATE_BUG("pool-offline-with-the-log");
 	int err;
 
 	if (p->readonly) {
 		return -EROFS;
 	}
 	mutex_lock(&p->config_lock);
-	m = drive_member(p, drive);
-	err = may_offline(p, m);
-	if (err == 0 && m->state == DRIVE_STATE_ONLINE && log_sides_without(p, m) == 0) {
-		/* an import would find the log on no other: one on all sides first */
-		mutex_unlock(&p->config_lock);
-		err = logdev_renew(p);
-		mutex_lock(&p->config_lock);
+	do {
 		m = drive_member(p, drive);
-		err = err != 0 ? err : may_offline(p, m);
-		err = err == 0 && log_sides_without(p, m) == 0 ? -EBUSY : err;
+		err = may_offline(p, m);
+	} while (
+	    err == 0 && m->state == DRIVE_STATE_ONLINE && logdev_renew_without(p, m, 1, &renewed));
+	if (err == 0 && m->state == DRIVE_STATE_ONLINE && log_sides_without(p, m) == 0 &&
+	    !DELIBERATE_BUG("pool-offline-with-the-log")) {
+		err = -EBUSY;
 	}
 	if (err == 0 && (m->state != DRIVE_STATE_OFFLINE || m->until_import != until_import)) {
 		m->until_import = until_import;

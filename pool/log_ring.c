@@ -90,6 +90,28 @@ log_ring_bytes(struct pool *p)
 
 /* ---- a side is lost ---- */
 
+static void
+look_for_sides(struct pool *p)
+{
+	if (p->log != NULL && __atomic_load_n(&p->log->sides, __ATOMIC_ACQUIRE) != NULL &&
+	    log_sides_without(p, NULL) == 0 && !DELIBERATE_BUG("pool-log-sides-unseen")) {
+		log_note_failed(p);
+	}
+}
+
+int
+log_config_write(struct pool *p)
+{
+	bool failed = true;
+	int err = 0;
+
+	for (uint32_t turn = 0; err == 0 && failed && turn <= p->v.drive_count; turn++) {
+		look_for_sides(p);
+		err = vdev_write_labels_once(&p->v, vdev_next_config(&p->v), &failed);
+	}
+	return err;
+}
+
 int
 log_membership_write(struct pool *p)
 {
@@ -97,10 +119,9 @@ log_membership_write(struct pool *p)
 	bool changed = true;
 	int err = 0;
 
-	log_look_for_sides(p);
 	for (unsigned i = 0; err == 0 && changed && i < SIDE_LOST_TRIES; i++) {
 		changed = false;
-		err = vdev_write_labels(&p->v, vdev_next_config(&p->v));
+		err = log_config_write(p);
 		if (err == 0 && le64_get(p->ub.txg) != 0) {
 			*ub = p->ub;
 			ub->config_txg = le64_of(p->v.config_txg);
@@ -116,20 +137,20 @@ log_membership_write(struct pool *p)
 	return err == 0 && changed ? -EIO : err;
 }
 
-/* Would an import find the ring on another side than this one? Not on a drive that has been
+/* On how many drives, without one of them, would an import find the ring? Not on one that has been
  * replaced or was out since the ring began, however well the ring still gets there. */
-static bool
-is_found_without(const struct log_sides *sides, unsigned side)
+static uint32_t
+found_without(const struct log_sides *sides, const struct vdev_drive *gone)
 {
-	bool found = false;
+	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < sides->cfg.side_count; i++) {
 		const struct vdev_drive *d = &sides->p->v.drives[sides->drive[i]];
 
-		found = found || (i != side && d->kb == sides->cfg.sides[i].drive &&
-				     !d->ring_stale && d->state == DRIVE_STATE_ONLINE);
+		count += d != gone && d->kb == sides->cfg.sides[i].drive && !d->ring_stale &&
+			 d->state == DRIVE_STATE_ONLINE;
 	}
-	return found;
+	return count;
 }
 
 /* The drive behind a side may have returned or been replaced since the ring began: then it isn't
@@ -145,7 +166,7 @@ side_lost(void *arg, unsigned side)
 
 	mutex_lock(&p->config_lock);
 	log_warn("log_side_out pool=%s side=%u", p->name, side);
-	found = is_found_without(sides, side);
+	found = found_without(sides, d) > 0 || DELIBERATE_BUG("pool-log-any-side-counts");
 	if (d->kb == sides->cfg.sides[side].drive && d->state == DRIVE_STATE_ONLINE &&
 	    (d->role != DRIVE_ROLE_DATA || d->twin ||
 		vdev_can_spare(&p->v, d->set_index, 1u << d->column))) {
@@ -178,27 +199,12 @@ log_sides_without(struct pool *p, const struct vdev_drive *gone)
 {
 	const struct pool_log_state *s = p->log;
 	const struct log_sides *sides = __atomic_load_n(&s->sides, __ATOMIC_ACQUIRE);
-	uint32_t left = 0;
 
 	if (!s->in_pool || atomic_load(&s->ring) == NULL) {
 		return UINT32_MAX;
 	}
 	/* NULL: another ring is being made just now */
-	for (uint32_t i = 0; sides != NULL && i < sides->cfg.side_count; i++) {
-		const struct vdev_drive *d = &p->v.drives[sides->drive[i]];
-
-		left += d != gone && d->kb == sides->cfg.sides[i].drive && !d->ring_stale;
-	}
-	return left;
-}
-
-void
-log_look_for_sides(struct pool *p)
-{
-	if (p->log != NULL && __atomic_load_n(&p->log->sides, __ATOMIC_ACQUIRE) != NULL &&
-	    log_sides_without(p, NULL) == 0) {
-		log_note_failed(p);
-	}
+	return sides != NULL ? found_without(sides, gone) : 0;
 }
 
 uint32_t

@@ -101,6 +101,24 @@ logdev_renew(struct pool *p)
 	return err;
 }
 
+bool
+logdev_renew_without(struct pool *p, const struct vdev_drive *gone, uint32_t enough, bool *renewed)
+{
+	int err;
+
+	if (*renewed || p->suspended || log_sides_without(p, gone) >= enough) {
+		return false;
+	}
+	*renewed = true;
+	mutex_unlock(&p->config_lock);
+	err = logdev_renew(p);
+	mutex_lock(&p->config_lock);
+	if (err != 0) {
+		log_warn("log_not_renewed pool=%s error=%s", p->name, err_str(err));
+	}
+	return true;
+}
+
 static bool
 is_usable(const struct vdev_drive *d)
 {

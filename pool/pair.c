@@ -130,22 +130,18 @@ pairs_finish(struct pool *p)
 {
 	struct vdev_drive *twin, *old = NULL;
 	struct kb_drive *freed = NULL;
-	bool left;
+	bool left, renewed;
 
 	do {
 		freed = NULL;
+		renewed = DELIBERATE_BUG("pool-pair-log-left");
 		mutex_lock(&p->config_lock);
-		twin = full_twin(p, &old);
-		if (twin != NULL && !p->suspended &&
-		    log_sides_without(p, old) < log_sides_wanted(p)) {
-			mutex_unlock(&p->config_lock);
-			if (logdev_renew(p) != 0) {
-				log_warn("log_not_renewed pool=%s", p->name);
-			}
-			mutex_lock(&p->config_lock);
+		do {
 			twin = full_twin(p, &old);
-		}
-		left = twin != NULL && (p->suspended || log_sides_without(p, old) == 0);
+		} while (
+		    twin != NULL && logdev_renew_without(p, old, log_sides_wanted(p), &renewed));
+		left = twin != NULL && (p->suspended || (log_sides_without(p, old) == 0 &&
+							    !DELIBERATE_BUG("pool-pair-log-left")));
 		if (twin != NULL && !left) {
 			freed = succeed(p, twin, old);
 		}

@@ -54,7 +54,10 @@ void log_unreserve(struct pool_tx *tx);
 /* tx knows its txg now: may it use the ring? */
 void log_tx_joined(struct pool_tx *tx);
 void log_replay_joined(struct pool_tx *tx);
-int log_membership_write(struct pool *p) WARN_UNUSED MAY_PARK; /* config_lock held */
+/* The next configuration on all labels. Before each attempt, since the one before may have taken drives out: an in-pool ring without a side
+ * that an import would look at acknowledges nothing more. config_lock held. */
+int log_config_write(struct pool *p) WARN_UNUSED MAY_PARK;
+int log_membership_write(struct pool *p) WARN_UNUSED MAY_PARK; /* the same and the uberblock; config_lock held */
 void log_note_failed(struct pool *p);
 /* May something be appended to this ring, and acknowledged by it? */
 bool log_ring_is_current(const struct pool_log_state *s, const struct ilog *ring);
@@ -62,8 +65,6 @@ bool log_ring_is_current(const struct pool_log_state *s, const struct ilog *ring
 bool log_is_side(const struct pool *p, const struct kb_drive *kb);
 /* In-pool ring: sides that an import could still replay if that drive were gone; UINT32_MAX: the ring isn't in the pool. config_lock held. */
 uint32_t log_sides_without(struct pool *p, const struct vdev_drive *gone);
-/* Before who is out becomes durable: an in-pool ring without a side that an import would look at acknowledges nothing more. config_lock held. */
-void log_look_for_sides(struct pool *p);
 uint32_t log_sides_wanted(const struct pool *p); /* of the in-pool ring, when all is well */
 
 /* On the syncing fiber. flags: UBER_CLEAN, set unless there are records to replay. */

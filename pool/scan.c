@@ -323,7 +323,7 @@ finish(struct scan *sc)
 {
 	struct pool *p = sc->p;
 	struct progress at;
-	bool thin; /* who is whole again may be a side of the log again */
+	bool renewed = DELIBERATE_BUG("pool-resilver-log-left");
 
 	mutex_lock(&p->config_lock);
 	mutex_lock(&sc->mu);
@@ -333,12 +333,11 @@ finish(struct scan *sc)
 	at = sc->at;
 	mutex_unlock(&sc->mu);
 	settle_drives(sc, &at);
-	thin = at.kind == SCAN_RESILVER && !p->suspended &&
-	       log_sides_without(p, NULL) < log_sides_wanted(p);
-	mutex_unlock(&p->config_lock);
-	if (thin && logdev_renew(p) != 0) {
-		log_warn("log_not_renewed pool=%s", p->name);
+	if (at.kind == SCAN_RESILVER) {
+		/* who is whole again may be a side of the log again */
+		(void)!logdev_renew_without(p, NULL, log_sides_wanted(p), &renewed);
 	}
+	mutex_unlock(&p->config_lock);
 	log_notice("scan.end pool=%s kind=%s repaired=%llu errors=%llu unreached=%llu", p->name,
 	    at.kind == SCAN_SCRUB ? "scrub" : "resilver", (unsigned long long)at.repaired,
 	    (unsigned long long)at.errors, (unsigned long long)at.unreached);

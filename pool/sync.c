@@ -78,8 +78,7 @@ commit_once(struct pool *p, uint64_t txg, uint32_t flags)
 		bool lost = false;
 
 		if (changed) {
-			log_look_for_sides(p);
-			err = vdev_write_labels(&p->v, vdev_next_config(&p->v));
+			err = log_config_write(p);
 			if (err != 0) {
 				break;
 			}

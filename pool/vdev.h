@@ -95,6 +95,8 @@ uint64_t vdev_next_config(const struct vdevs *v);
 /* Writes v as configuration config_txg and sets v->config_txg. A drive that fails at it is out, which is written too. -EIO: a set has lost
  * more than it tolerates. */
 int vdev_write_labels(struct vdevs *v, uint64_t config_txg) WARN_UNUSED MAY_PARK;
+/* One attempt. *out_failed: a drive didn't take it and is out now, so that what was written is outdated. */
+int vdev_write_labels_once(struct vdevs *v, uint64_t config_txg, bool *out_failed) WARN_UNUSED MAY_PARK;
 int vdev_erase_labels(struct vdevs *v) WARN_UNUSED MAY_PARK;
 /* Flush every data drive. A drive whose flush failed is out from here on (dirty from committed_txg + 1): the configuration must be rewritten
  * before anything relies on it. 0; -EIO a set has lost more than it tolerates. */

@@ -171,10 +171,8 @@ items_can_be_spared(const struct vdevs *v, const struct pass_item *items, uint32
 	return true;
 }
 
-/* One attempt. *out_failed: a drive didn't take it and is out now, so that what was written is
- * outdated. */
 static int
-write_once(struct vdevs *v, uint64_t config_txg, struct pass_item *items, bool *out_failed)
+write_turn(struct vdevs *v, uint64_t config_txg, struct pass_item *items, bool *out_failed)
 {
 	uint32_t count = 0, len;
 	struct iobuf *config;
@@ -211,23 +209,31 @@ write_once(struct vdevs *v, uint64_t config_txg, struct pass_item *items, bool *
 }
 
 int
-vdev_write_labels(struct vdevs *v, uint64_t config_txg)
+vdev_write_labels_once(struct vdevs *v, uint64_t config_txg, bool *out_failed)
 {
 	struct pass_item *items = mem_zalloc_array(v->drive_count, sizeof(*items));
+	int err = items != NULL ? write_turn(v, config_txg, items, out_failed) : -ENOMEM;
+
+	mem_free(items);
+	if (err == 0) {
+		err = vdev_enough(v);
+	}
+	if (err == 0) {
+		v->config_txg = config_txg;
+	}
+	return err;
+}
+
+int
+vdev_write_labels(struct vdevs *v, uint64_t config_txg)
+{
 	bool failed = true;
-	int err = items != NULL ? 0 : -ENOMEM;
+	int err = 0;
 
 	/* each turn but the last takes a drive out */
 	for (uint32_t turn = 0; err == 0 && failed && turn <= v->drive_count; turn++) {
-		err = write_once(v, config_txg + turn, items, &failed);
-		if (err == 0) {
-			err = vdev_enough(v);
-		}
-		if (err == 0) {
-			v->config_txg = config_txg + turn;
-		}
+		err = vdev_write_labels_once(v, config_txg + turn, &failed);
 	}
-	mem_free(items);
 	return err;
 }
 
