@@ -155,11 +155,11 @@ void diary_free(struct adm_diary *n);
 /* Never waits for the pool. who: the user, or the level; what: the command, or the event's name. */
 void diary_add(struct adm_pool *ap, enum diary_kind kind, const char *who, const char *what,
     const char *text);
-/* Takes over what the pool has seen since the last time. */
+/* Takes over what the pool has seen since the last time; may be called by several at once. */
 void diary_gather(struct adm_pool *ap);
 /* Makes what is new durable; harmless when the pool is suspended. */
 void diary_store(struct adm_pool *ap) MAY_PARK;
-/* Oldest first: time, who, what, text. */
+/* Oldest first: time, who, what, text; all that has happened before the call. */
 json_t *diary_json(struct adm_pool *ap, enum diary_kind kind);
 
 /* ---- damages.c: files that have lost blocks ---- */

@@ -92,14 +92,11 @@ list_shift(struct diary_list *l, uint32_t len)
 	memmove(l->text, l->text + drop, l->len);
 }
 
+/* Under mu. */
 static void
-note_at(struct adm_pool *ap, enum diary_kind kind, uint64_t time_s, const char *const parts[3])
+list_note(struct diary_list *l, uint64_t time_s, const char *const parts[3])
 {
 	char line[NOTE_BYTES_MAX];
-	struct adm_diary *n = ap->diary;
-	if (n == NULL || n->lists[kind].text == NULL) {
-		return;
-	}
 	int len = snprintf(line, sizeof(line) - 1, "%llu", (unsigned long long)time_s);
 	for (unsigned i = 0; i < 3; i++) {
 		line[len++] = '\t';
@@ -108,12 +105,16 @@ note_at(struct adm_pool *ap, enum diary_kind kind, uint64_t time_s, const char *
 		}
 	}
 	line[len++] = '\n';
-	mutex_lock(&n->mu);
-	list_shift(&n->lists[kind], (uint32_t)len);
-	memcpy(n->lists[kind].text + n->lists[kind].len, line, (size_t)len);
-	n->lists[kind].len += (uint32_t)len;
-	n->lists[kind].changes++;
-	mutex_unlock(&n->mu);
+	list_shift(l, (uint32_t)len);
+	memcpy(l->text + l->len, line, (size_t)len);
+	l->len += (uint32_t)len;
+	l->changes++;
+}
+
+static bool
+diary_has(const struct adm_diary *n, enum diary_kind kind)
+{
+	return n != NULL && n->lists[kind].text != NULL;
 }
 
 void
@@ -121,7 +122,13 @@ diary_add(
     struct adm_pool *ap, enum diary_kind kind, const char *who, const char *what, const char *text)
 {
 	const char *const parts[3] = {who, what, text};
-	note_at(ap, kind, rt_wall_ns() / NSEC_PER_SEC, parts);
+	struct adm_diary *n = ap->diary;
+	if (!diary_has(n, kind)) {
+		return;
+	}
+	mutex_lock(&n->mu);
+	list_note(&n->lists[kind], rt_wall_ns() / NSEC_PER_SEC, parts);
+	mutex_unlock(&n->mu);
 }
 
 static const char *
@@ -138,19 +145,23 @@ level_name(enum pool_event_level level)
 	return "error";
 }
 
+/* The monitor and whoever asks for the events may both come: each event is taken once. */
 void
 diary_gather(struct adm_pool *ap)
 {
+	struct adm_diary *n = ap->diary;
 	struct pool_event *events = mem_zalloc_array(EVENTS_AT_ONCE, sizeof(*events));
-	uint32_t count = EVENTS_AT_ONCE;
-	while (events != NULL && ap->diary != NULL && count == EVENTS_AT_ONCE) {
-		count = pool_events_get(ap->pool, ap->diary->event_seq, events, EVENTS_AT_ONCE);
+	uint32_t count = events != NULL && diary_has(n, DIARY_EVENTS) ? EVENTS_AT_ONCE : 0;
+	while (count == EVENTS_AT_ONCE) {
+		mutex_lock(&n->mu);
+		count = pool_events_get(ap->pool, n->event_seq, events, EVENTS_AT_ONCE);
 		for (uint32_t i = 0; i < count; i++) {
 			const char *const parts[3] = {
 			    level_name(events[i].level), events[i].name, events[i].text};
-			note_at(ap, DIARY_EVENTS, events[i].time, parts);
-			ap->diary->event_seq = events[i].seq;
+			list_note(&n->lists[DIARY_EVENTS], events[i].time, parts);
+			n->event_seq = events[i].seq;
 		}
+		mutex_unlock(&n->mu);
 	}
 	mem_free(events);
 }
@@ -216,6 +227,7 @@ diary_json(struct adm_pool *ap, enum diary_kind kind)
 {
 	struct adm_diary *n = ap->diary;
 	json_t *list = json_array();
+	diary_gather(ap); /* what has happened by now is told now */
 	char *copy = n != NULL ? mem_zalloc(DIARY_BYTES_MAX + 1) : NULL;
 	if (copy == NULL) {
 		return list;

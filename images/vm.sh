@@ -192,8 +192,13 @@ vm_output() {
 	tail -c "+$((VM_MARK + 1))" "$VM_DIR/serial.log" | vm_plain
 }
 
+# Is it in the input? All of that is read, as grep -q would not: who writes it must not die of a closed pipe.
+vm_says() {
+	[ "$(grep -cE -- "$1")" -gt 0 ]
+}
+
 vm_seen() {
-	vm_output | grep -qE -- "$1"
+	vm_output | vm_says "$1"
 }
 
 vm_alive() {
@@ -220,7 +225,7 @@ vm_send() {
 }
 
 vm_at_prompt() {
-	vm_output | tail -n +2 | grep -qE "^$VM_PROMPT" || ! vm_alive
+	vm_output | tail -n +2 | vm_says "^$VM_PROMPT" || ! vm_alive
 }
 
 # vm_run LINE [SECONDS]: a command of the shell; prints what it printed, without the echo.
@@ -237,7 +242,7 @@ vm_hang_up() {
 }
 
 vm_serves() {
-	vm_run "system status" 60 | grep -q '^ports'
+	vm_run "system status" 60 | vm_says '^ports'
 }
 
 # vm_wait_for_service SECONDS: until agated answers, its pools imported.

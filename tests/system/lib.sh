@@ -18,6 +18,8 @@ mkdir "$drives"
 export AGATE_SOCKET=$work/agate.sock
 
 say() { printf '== %s (%ds)\n' "$*" "$SECONDS"; }
+# says PATTERN: is it in the input? All of that is read, as grep -q would not: who writes it must not die of a closed pipe.
+says() { [ "$(grep -c "$@")" -gt 0 ]; }
 
 fail() {
 	printf 'FAILED: %s\n' "$*"
