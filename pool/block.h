@@ -44,4 +44,7 @@ uint64_t block_free(struct pool *p, uint64_t txg, const struct bp *bp) MAY_PARK;
 /* The set sectors that block_free would give back. For the syncing fiber and its workers. */
 uint64_t block_sectors(struct pool *p, const struct bp *bp) MAY_PARK;
 
+/* How many copies of metadata are written when space is short: one where each set can lose a drive now without losing a block. */
+uint8_t block_spare_copies(const struct pool *p);
+
 #endif

@@ -54,5 +54,7 @@ bool block_cksum_ok(enum bp_cksum kind, const void *data, uint32_t len, const ui
 
 /* Is more of some set gone than it tolerates, declared out or not? */
 bool block_sets_are_away(const struct pool *p);
+/* Can each set lose a drive now without losing a block of one copy? */
+bool block_sets_are_redundant(const struct pool *p);
 
 #endif

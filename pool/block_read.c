@@ -163,9 +163,8 @@ read_into(struct pool *p, const struct bp *bp, const struct bp_prop *prop, struc
 	return 0;
 }
 
-/* Is more of a set gone than it tolerates? Then the data isn't lost, it is away. */
-static bool
-set_is_away(const struct pool *p, uint32_t set_index)
+static uint32_t
+set_columns_away(const struct pool *p, uint32_t set_index)
 {
 	const struct vdev_set *set = &p->v.sets[set_index];
 	uint32_t away = 0, blank = vdev_blank(&p->v, set_index);
@@ -176,7 +175,26 @@ set_is_away(const struct pool *p, uint32_t set_index)
 
 		away += d == NULL || kb_is_gone(d) || (blank >> c & 1) != 0;
 	}
-	return away > raidz_tolerates(&set->cfg);
+	return away;
+}
+
+/* Is more of a set gone than it tolerates? Then the data isn't lost, it is away. */
+static bool
+set_is_away(const struct pool *p, uint32_t set_index)
+{
+	return set_columns_away(p, set_index) > raidz_tolerates(&p->v.sets[set_index].cfg);
+}
+
+bool
+block_sets_are_redundant(const struct pool *p)
+{
+	bool redundant = true;
+
+	for (uint32_t i = 0; i < p->v.set_count; i++) {
+		redundant =
+		    redundant && set_columns_away(p, i) < raidz_tolerates(&p->v.sets[i].cfg);
+	}
+	return redundant;
 }
 
 bool

@@ -9,6 +9,7 @@
 #include "pool/block_int.h"
 
 #define POINTERS_HASTE 4
+#define SPARE_LEVEL 3 /* of zstd */
 #define ROUND_BLOCKS 64u
 #define ROUND_BYTES (2u << 20)
 
@@ -241,6 +242,27 @@ round_write(struct pool *p, uint64_t txg, struct prep *preps, uint32_t count)
 	return err != 0 ? err : first;
 }
 
+uint8_t
+block_spare_copies(const struct pool *p)
+{
+	return block_sets_are_redundant(p) ? 1 : 2;
+}
+
+/* In the reserve a snapshot may keep the old copy of every block of inodes and names that removing
+ * rewrites: the new one takes as little as it can. What is pool-wide no snapshot keeps. */
+static void
+block_spare(struct pool *p, struct block_write *w)
+{
+	if (w->copies != 2 || w->type == OBJ_OBJSET || !space_is_tight(p->space)) {
+		return;
+	}
+	w->copies = block_spare_copies(p);
+	if (w->compress == BP_COMPRESS_LZ4) {
+		w->compress = BP_COMPRESS_ZSTD;
+		w->zstd_level = SPARE_LEVEL;
+	}
+}
+
 int
 block_write(struct pool *p, uint64_t txg, struct block_write *w, uint32_t count)
 {
@@ -253,6 +275,7 @@ block_write(struct pool *p, uint64_t txg, struct block_write *w, uint32_t count)
 
 		while (i < count && n < ROUND_BLOCKS && bytes < ROUND_BYTES) {
 			ASSERT(w[i].copies >= 1 && w[i].copies <= 3);
+			block_spare(p, &w[i]);
 			prep_block(p, txg, &w[i], &preps[n++]);
 			bytes += w[i].logical_bytes;
 			i++;

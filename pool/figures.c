@@ -40,7 +40,7 @@ figures_freeing(struct pool *p)
 }
 
 struct sums {
-	uint64_t live, pending, used;
+	uint64_t live, pending, used, table_blocks;
 };
 
 /* Under datasets.lock. Returns what ds takes of its parent, with everything below it. */
@@ -59,6 +59,7 @@ take(struct pool_ds *ds, struct sums *sums, uint64_t txg)
 	sums->live += fig.own_and_dead;
 	sums->pending += pending;
 	sums->used += own + snapshots;
+	sums->table_blocks += le64_get(ds->table.root.fill);
 	fig.live = fig.own_and_dead;
 	list_for_each(l, &ds->children)
 	{
@@ -107,6 +108,7 @@ figures_update(struct pool *p, uint64_t txg)
 	d->shown_live = sums.live;
 	d->shown_pending = sums.pending;
 	atomic_store(&d->freeing, sums.pending);
+	space_rewrite_set(p->space, sums.table_blocks, block_spare_copies(p));
 	space_get_info(p->space, &info);
 	space_overhead_set(
 	    p->space, info.used_sectors - MIN(info.used_sectors, info.release_sectors + sums.used));

@@ -109,6 +109,10 @@ bool space_is_settling(const struct space *s);
 /* Without a commit: releases what readers had held back and don't any more. Do they still? The sync fiber. */
 bool space_release_held(struct space *s) MAY_PARK;
 bool space_is_held(const struct space *s);
+/* The object tables of all datasets have so many blocks, as of the last commit, which are written in so many copies when space is short. */
+void space_rewrite_set(struct space *s, uint64_t blocks, unsigned copies);
+/* Is so little left that writers have been stopped and what removing rewrites must be small? */
+bool space_is_tight(const struct space *s);
 /* Is there enough left that empty txgs can be afforded for somebody who has to wait? */
 bool space_may_force(const struct space *s);
 /* What neither datasets nor pending frees explain, as of the last commit: shown in steps, so that totals stand still. */

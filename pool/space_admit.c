@@ -8,9 +8,11 @@
  *
  * What a snapshot has, too, costs something to remove and gives nothing back: 128 bytes for each
  * block, in two copies of deadlists of which 128 pointers fit into a sector, so 1.6 % of a pool
- * full of blocks of one sector, and a little for the tables. That must fit into what removing may
- * use of the reserve, and what sorting such a list takes when the snapshot is destroyed, as much
- * again, into the rest. Between the two there is room for administrative changes.
+ * full of blocks of one sector. That must fit into what removing may use of the reserve, and what
+ * sorting such a list takes when the snapshot is destroyed, as much again, into the rest. Between
+ * the two there is room for administrative changes. And a new copy of every block of the object
+ * tables and directories, whose old one the snapshot keeps: the tables of all datasets tell how
+ * much that may be (space_rewrite_set), and in a pool of small files it is the most.
  *
  * What was freed comes back when two later txgs are committed. busy_txg is the newest one that is
  * worth waiting for; txgs behind it free their predecessor's root and log, and nothing else.
@@ -28,12 +30,38 @@ reserve_min(const struct space *s)
 	return MIN(space_reserve_of(s->total), s->total / 4);
 }
 
+/* What removing and administrative changes leave of the reserve. */
+static uint64_t
+keep_frees(const struct space *s)
+{
+	return reserve_min(s) / 16 * 7;
+}
+
+static uint64_t
+keep_admin(const struct space *s)
+{
+	return reserve_min(s) / 16 * 5;
+}
+
+/* What it falls to when nothing happens. */
+static uint64_t
+reserve_idle(const struct space *s)
+{
+	return MIN(MAX(reserve_min(s), keep_frees(s) + s->rewrite), s->total / 4);
+}
+
 static uint64_t
 reserve_sectors(const struct space *s)
 {
-	uint64_t reserve = MAX(space_reserve_of(s->total), 3 * (uint64_t)s->meta_worst);
+	return MIN(MAX(reserve_idle(s), 3 * (uint64_t)s->meta_worst), s->total / 4);
+}
 
-	return MIN(reserve, s->total / 4);
+/* A sector of data each (block_spare), and for directories, deadlists and what is above them three
+ * quarters of that. */
+void
+space_rewrite_set(struct space *s, uint64_t blocks, unsigned copies)
+{
+	s->rewrite = blocks * copies * space_sectors_for(s->p, SECTOR_BYTES, SECTOR_BYTES) * 7 / 4;
 }
 
 void
@@ -53,15 +81,13 @@ space_get_info(struct space *s, struct space_info *out)
 static uint64_t
 keep_sectors(const struct space *s, const struct space_ask *ask)
 {
-	uint64_t reserve = reserve_sectors(s);
-
 	switch (ask->level) {
 	case SPACE_GROWS:
-		return reserve + ask->blocked;
+		return reserve_sectors(s) + ask->blocked;
 	case SPACE_FREES:
-		return reserve / 16 * 7;
+		return keep_frees(s);
 	case SPACE_ADMIN:
-		return reserve / 16 * 5;
+		return keep_admin(s);
 	case SPACE_ALL:
 		break;
 	}
@@ -106,7 +132,7 @@ space_is_coming(const struct space *s, const struct space_ask *ask, uint64_t fre
 {
 	uint64_t back = s->release + freeing_sectors;
 	uint64_t keep =
-	    ask->level == SPACE_GROWS ? reserve_min(s) + ask->blocked : keep_sectors(s, ask);
+	    ask->level == SPACE_GROWS ? reserve_idle(s) + ask->blocked : keep_sectors(s, ask);
 
 	return (back > 0 || space_is_settling(s)) &&
 	       s->used + ask->sectors + keep <= s->total + back;
@@ -138,7 +164,7 @@ space_is_settling(const struct space *s)
 {
 	bool deferred = s->release > 0 && s->committed_txg < s->busy_txg + 2;
 	bool reserve_falls =
-	    3 * s->meta_worst > space_reserve_of(s->total) && s->meta_worst > 2 * s->meta_last;
+	    3 * s->meta_worst > reserve_idle(s) && s->meta_worst > 2 * s->meta_last;
 
 	return !s->held && (deferred || reserve_falls) && !DELIBERATE_BUG("pool-never-settles");
 }
@@ -147,6 +173,12 @@ bool
 space_is_held(const struct space *s)
 {
 	return s->held;
+}
+
+bool
+space_is_tight(const struct space *s)
+{
+	return s->used + reserve_idle(s) > s->total;
 }
 
 bool

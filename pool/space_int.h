@@ -132,6 +132,7 @@ struct space {
 	atomic_ullong txg_meta[SPACE_TXG_SLOTS]; /* [a] sectors of metadata allocated in a txg */
 	atomic_ullong meta_worst;  /* decays: see space_admit.c */
 	atomic_ullong meta_last;
+	atomic_ullong rewrite;     /* what removing everything may allocate first: see space_admit.c */
 	atomic_ullong placed_plain[SPACE_TXG_SLOTS], placed[SPACE_TXG_SLOTS]; /* see space_note_placed */
 	atomic_uint gang_percent;  /* what blocks take in pieces, of what they would in one */
 	atomic_ullong overhead;    /* what figures show as the pool's own */

@@ -2,7 +2,7 @@
 """fill.py NFS_PORT MOUNT_PORT EXPORT small|large|empty fill|remove|check COUNT: fills a share until it says NFS3ERR_NOSPC.
 
 small: files of 16 KiB, written FILE_SYNC; large: one file; empty: files without data, names of 200 bytes, at most EMPTY_MAX.
-FILL_STATUS: what says that it is full, instead of 28 (NFS3ERR_NOSPC). FILL_MAY_STOP: removing may, too, after this share of all.
+FILL_STATUS: what says that it is full, instead of 28 (NFS3ERR_NOSPC).
 Data is incompressible and tells which file and place it belongs to. check: all that was acknowledged is there.
 """
 import hashlib
@@ -14,7 +14,6 @@ import time
 from nfsrpc import NFS, Client, call, handle, listing, lookup, mount, opaque
 
 NOSPC = int(os.environ.get("FILL_STATUS", "28"))
-MAY_STOP = float(os.environ.get("FILL_MAY_STOP", "0"))
 EMPTY_MAX = 8000
 SMALL = 16384
 AHEAD = 64
@@ -114,7 +113,7 @@ def check(c, root, kind, count):
 
 
 def remove(c, root):
-    """How many went. MAY_STOP: a share of them at least, until there is no room."""
+    """All, in the order of a listing, which isn't that in which they were made. How many went."""
     names = [n for n in listing(c, root, plus=False) if n not in (b".", b"..", b".snapshot")]
     gone = 0
     for first in range(0, len(names), AHEAD):
@@ -123,8 +122,6 @@ def remove(c, root):
             codes = [code(r) for r in statuses(c, [(12, opaque(root) + opaque(n)) for n in some])]
             gone += codes.count(0)
             if any(s != 0 for s in codes):
-                if set(codes) <= {0, NOSPC} and gone >= len(names) * MAY_STOP > 0:
-                    return gone
                 sys.exit("REMOVE, after %d of %d: status %d" % (gone, len(names), max(codes)))
     return gone
 

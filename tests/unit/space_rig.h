@@ -40,7 +40,8 @@ space_run(fiber_fn *fn, uint64_t seed, uint32_t drives, uint64_t drive_bytes)
 static inline struct pool *
 space_pool(void)
 {
-	struct pool_set_spec set = {RAIDZ_KIND_PARITY, 1, space_rig.count, space_rig.drives};
+	enum raidz_kind kind = space_rig.count > 2 ? RAIDZ_KIND_PARITY : RAIDZ_KIND_MIRROR;
+	struct pool_set_spec set = {kind, 1, space_rig.count, space_rig.drives};
 	struct pool_create_spec spec = {
 	    .name = "tank", .sets = &set, .set_count = 1, .host_name = "here", .host_id = 1};
 	struct pool *p = NULL;
@@ -219,7 +220,7 @@ space_small_file(struct pool_ds *ds, uint32_t len, uint64_t *out_number)
 		return err;
 	}
 	space_random(data, len);
-	err = pool_obj_create(tx, ds, OBJ_FILE, 4096, 0, 0, &o);
+	err = pool_obj_create(tx, ds, OBJ_FILE, MAX(len, 4096u), 0, 0, &o);
 	ASSERT(err == 0);
 	if (len <= OBJECT_INLINE_MAX) {
 		err = pool_obj_inline_set(tx, o, data, len);
