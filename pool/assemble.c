@@ -198,6 +198,26 @@ judge_stale(const struct assembly *a, const struct probe *pr, struct vdev_drive 
 	}
 }
 
+/* The greatest number that was used. Drives that aren't there, and labels that can't be read, may
+ * have a greater one than those that can: far enough ahead none has the next. */
+static uint64_t
+config_used(const struct assembly *a, const struct vdevs *v)
+{
+	uint64_t used = a->config_txg;
+	bool all_seen = true;
+
+	for (uint32_t i = 0; i < a->count; i++) {
+		used = MAX(used, a->probes[i].config_max);
+		for (unsigned k = 0; k < LABEL_COUNT; k++) {
+			all_seen = all_seen && a->probes[i].valid[k];
+		}
+	}
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		all_seen = all_seen && v->drives[i].kb != NULL;
+	}
+	return all_seen ? used : used + (rt_random_u64() >> 40);
+}
+
 static void
 match_drives(const struct assembly *a, struct vdevs *v, struct pool_import_result *result)
 {
@@ -331,6 +351,7 @@ vdev_assemble(
 	}
 	v.committed_txg = le64_get(a.newest->txg);
 	match_drives(&a, &v, result);
+	v.config_used = config_used(&a, &v);
 	/* who was out and is there again gets every write from now on, and stays stale for what it
 	 * missed */
 	for (uint32_t i = 0; i < v.drive_count; i++) {

@@ -93,6 +93,7 @@ pool_drive_return(struct pool *p, struct kb_drive *d)
 	if (err == 0) {
 		m->kb = d;
 		m->label_pair = probe_label_pair(&pr, p->v.config_txg);
+		p->v.config_used = MAX(p->v.config_used, pr.config_max);
 		m->returned_ns = rt_now_ns();
 		if (m->role == DRIVE_ROLE_DATA && m->state != DRIVE_STATE_OFFLINE) {
 			/* one that was never declared out has no dirty range: nothing was accepted

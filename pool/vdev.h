@@ -56,6 +56,7 @@ struct vdevs {
 	uint32_t retired_count;
 	struct guid pool_guid, log_guid, ring_guid;
 	uint64_t config_txg, create_time, ring_bytes, log_bytes;
+	uint64_t config_used; /* greatest number that a label may have, though the configuration never counted */
 	uint64_t feat_compat, feat_rocompat, feat_incompat;
 	uint64_t pass_sum;      /* vdev_pass_sum of the configuration that was taken up, as it was on the drives */
 	struct pool_events *events; /* NULL: not of a pool in use */
@@ -90,7 +91,7 @@ int vdev_claim(struct vdevs *v, bool readonly, char *why, size_t why_len) WARN_U
 int vdev_open_groups(struct vdevs *v, bool readonly) WARN_UNUSED;
 /* The group of one set, with its drives. */
 int vdev_open_set(struct vdevs *v, uint32_t index) WARN_UNUSED;
-/* The next config_txg. */
+/* The next config_txg: a number that no label has, not even one whose update was torn. */
 uint64_t vdev_next_config(const struct vdevs *v);
 /* Writes v as configuration config_txg and sets v->config_txg. A drive that fails at it is out, which is written too. -EIO: a set has lost
  * more than it tolerates. */

@@ -7,6 +7,10 @@
  * either the configuration that the newest uberblock names or the next one, which differs only in
  * what had failed before.
  *
+ * A number that was used is never used again, be the update torn or failed: a drive that has it
+ * with other contents would be believed by an import. Numbers on drives that an import doesn't see
+ * can't be known: it jumps ahead by chance (vdev_assemble).
+ *
  * After such a power cut, and after a failed write, the pair that was being written is torn: the
  * next pass begins with it (label_pair), or a second power cut would leave the drive nameless.
  */
@@ -27,7 +31,9 @@ struct pass_item {
 uint64_t
 vdev_next_config(const struct vdevs *v)
 {
-	return MAX(v->config_txg, v->committed_txg) + 1;
+	uint64_t used = DELIBERATE_BUG("pool-config-number-reused") ? 0 : v->config_used;
+
+	return MAX(MAX(v->config_txg, v->committed_txg), used) + 1;
 }
 
 static bool
@@ -212,8 +218,12 @@ int
 vdev_write_labels_once(struct vdevs *v, uint64_t config_txg, bool *out_failed)
 {
 	struct pass_item *items = mem_zalloc_array(v->drive_count, sizeof(*items));
-	int err = items != NULL ? write_turn(v, config_txg, items, out_failed) : -ENOMEM;
+	int err = -ENOMEM;
 
+	v->config_used = MAX(v->config_used, config_txg);
+	if (items != NULL) {
+		err = write_turn(v, config_txg, items, out_failed);
+	}
 	mem_free(items);
 	if (err == 0) {
 		err = vdev_enough(v);

@@ -488,6 +488,81 @@ test_stale_log(void)
 	rig_unmake(&rig);
 }
 
+/* ---- numbers of configurations ---- */
+
+#define ODD_ONE 6u
+
+/* An update of which only one drive got something. */
+static void
+tear(struct vdevs *v)
+{
+	struct kb_drive *kb[RIG_DRIVES_MAX];
+	uint64_t number = vdev_next_config(v);
+	int err;
+
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		kb[i] = v->drives[i].kb;
+		v->drives[i].kb = i == ODD_ONE ? kb[i] : NULL;
+	}
+	v->create_time = 111;
+	err = vdev_write_labels(v, number);
+	CU_ASSERT_EQUAL(err, -EIO);
+	CU_ASSERT(vdev_next_config(v) > number); /* by whoever tries again */
+	for (uint32_t i = 0; i < v->drive_count; i++) {
+		v->drives[i].kb = kb[i];
+	}
+}
+
+/* The import after it, seeing that drive or not, writes another; the drive isn't believed then. */
+static void
+run_numbers(void *arg)
+{
+	const bool *leave_out = arg;
+	struct pool_import_result result;
+	struct vdevs v, w;
+	uint64_t torn;
+	int err;
+
+	make_pool(&v);
+	torn = vdev_next_config(&v);
+	tear(&v);
+	err = assemble(&v.pool_guid, leave_out, &w, &result);
+	CU_ASSERT_EQUAL(err, 0);
+	CU_ASSERT(w.create_time != 111);
+	CU_ASSERT(vdev_next_config(&w) > torn);
+	w.create_time = 222;
+	vdev_drive_out(&w, &w.drives[ODD_ONE], DRIVE_STATE_REMOVED, 2);
+	err = vdev_write_labels(&w, vdev_next_config(&w));
+	CU_ASSERT_EQUAL(err, 0);
+	write_root(&w, 1, 2);
+	vdev_free(&w, false);
+	for (unsigned i = 0; i < 20; i++) { /* whatever the order of the drives */
+		err = assemble(&v.pool_guid, NULL, &w, &result);
+		CU_ASSERT_EQUAL(err, 0);
+		CU_ASSERT_EQUAL(w.create_time, 222);
+		CU_ASSERT_EQUAL(w.drives[ODD_ONE].dirty_from, 2);
+		vdev_free(&w, false);
+	}
+	vdev_free(&v, false);
+	rig_close(&rig);
+}
+
+static void
+test_numbers(void)
+{
+	bool leave_out[RIG_DRIVES_MAX] = {[ODD_ONE] = true};
+
+	bug_set_deliberate(getenv("AGATE_BUGS"));
+	rng = unit_seed(11) * 2 + 1;
+	rig_make(&rig, 10, DRIVE_BYTES);
+	in_sim(run_numbers, NULL, 11, 0);
+	rig_unmake(&rig);
+	rig_make(&rig, 10, DRIVE_BYTES);
+	in_sim(run_numbers, leave_out, 11, 0);
+	rig_unmake(&rig);
+	bug_set_deliberate(NULL);
+}
+
 /* ---- power cuts ---- */
 
 static struct guid crash_guid;
@@ -738,6 +813,7 @@ main(int argc, char **argv)
 	    {"uber", test_uber},
 	    {"assemble", test_assemble},
 	    {"stale_log", test_stale_log},
+	    {"a number isn't used twice", test_numbers},
 	    {"cuts", test_cuts},
 	    {"many_cuts", test_many_cuts},
 #ifdef AGATE_DEBUG
