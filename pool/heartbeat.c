@@ -1,6 +1,7 @@
 /*
  * heartbeat.c - show other hosts that the pool is in use, also when nothing is written: every
- * HEARTBEAT_NS the newest uberblock goes to a few drives with its heartbeat one higher. An import
+ * HEARTBEAT_NS the newest uberblock goes to a few drives with its heartbeat one higher (to all, when
+ * a scan has got on). An import
  * by another host looks twice, HEARTBEAT_WAIT_NS apart, and refuses when something has moved.
  */
 #include "pool/heartbeat.h"
@@ -24,9 +25,8 @@ beat(struct pool *p)
 
 	mutex_lock(&p->config_lock);
 	if (!p->suspended && le64_get(p->ub.txg) != 0 &&
-	    (le32_get(p->ub.flags) & UBER_CLEAN) == 0) {
+	    (le32_get(p->ub.flags) & UBER_CLEAN) == 0 && !scan_progress_write(p)) {
 		p->ub.heartbeat = le64_of(le64_get(p->ub.heartbeat) + 1);
-		scan_fill_uber(p, &p->ub);
 		err = uber_heartbeat(&p->v, &p->ub);
 		if (err != 0) {
 			log_warn("heartbeat.failed pool=%s error=%s", p->name, err_str(err));

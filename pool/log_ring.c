@@ -131,6 +131,7 @@ log_membership_write(struct pool *p)
 		if (err == 0) {
 			p->ub.config_txg = le64_of(p->v.config_txg);
 			p->ub.scan = ub->scan;
+			scan_written(p, &p->ub);
 		}
 	}
 	mem_free(ub);

@@ -278,9 +278,9 @@ struct pool_scan_status {
 	uint64_t repaired, errors;            /* blocks */
 	uint64_t unreached;                   /* blocks that could not be read or written everywhere */
 	uint64_t started, ended;              /* seconds since 1970 */
-	uint32_t percent;                     /* of the segments; never goes back */
-	uint64_t left_s;                      /* until it ends, at the pace so far; UINT64_MAX = can't be told yet */
-	uint64_t bytes_per_s;                 /* raw, since it began or went on; 0 = can't be told yet */
+	uint32_t percent;                     /* of the work; what no power cut takes back, so it never falls while one scan runs */
+	uint64_t left_s;                      /* until it ends, at the pace of the last minute; UINT64_MAX = can't be told yet */
+	uint64_t bytes_per_s;                 /* raw, in the last minute; 0 = can't be told yet */
 };
 void pool_get_scan(struct pool *p, struct pool_scan_status *out);
 

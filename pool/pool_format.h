@@ -469,7 +469,7 @@ struct scan_phys {
 	struct le64 started;     /* 0x30 seconds since 1970 */
 	struct le64 ended;       /* 0x38 */
 	struct le64 dirty_sum;   /* 0x40 resilver: which drives and ranges it is for, hashed */
-	struct le64 spare;       /* 0x48 zero */
+	struct le64 shown;       /* 0x48 hundredths of a percent that are done, never lowered; 0: the writer didn't know them */
 };
 STATIC_ASSERT(sizeof(struct scan_phys) == 0x50);
 

@@ -88,7 +88,7 @@ resilver_begin(struct scan *sc)
 	sc->at = (struct progress){
 	    .kind = SCAN_RESILVER,
 	    .state = SCAN_RUNNING,
-	    .started = rt_wall_ns() / NSEC_PER_SEC,
+	    .started = scan_started_now(&sc->at),
 	};
 	mutex_unlock(&sc->mu);
 	log_notice("resilver.begin pool=%s drives=%u", sc->p->name, count);
@@ -144,6 +144,162 @@ goes_on(struct scan *sc, uint64_t *out_next, enum scan_kind *out_kind)
 	return run;
 }
 
+static bool
+is_cut_short(struct scan *sc)
+{
+	enum scan_kind kind;
+	uint64_t next;
+
+	return !goes_on(sc, &next, &kind);
+}
+
+/* ---- how much there is to do ---- */
+
+/* Does this scan look at the block of a segment's map? */
+static bool
+is_wanted(const struct pool *p, const struct space_rec *r, enum scan_kind kind)
+{
+	return r->cksum_kind != BP_CKSUM_NONE &&
+	       (kind == SCAN_SCRUB || is_lacking(&p->v, r->set, r->birth));
+}
+
+/* Leaves what this scan looks at. */
+static void
+image_filter(const struct pool *p, struct rec_list *image, enum scan_kind kind)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < image->count; i++) {
+		if (is_wanted(p, &image->items[i], kind)) {
+			image->items[n++] = image->items[i];
+		}
+	}
+	image->count = n;
+}
+
+static int
+no_record(void *arg UNUSED, const struct space_rec *r UNUSED)
+{
+	return 0;
+}
+
+/* Every copy of a block of the map log, as if it were a block of a segment's map. */
+static int
+log_block_records(const struct space *s, const struct space_log_block *b, struct rec_list *out)
+{
+	struct bp_prop prop;
+	int err = bp_decode(&b->bp, s->set_count, &prop);
+
+	for (uint32_t i = 0; err == 0 && i < bp_copies(&b->bp); i++) {
+		struct space_rec *r = rec_list_push(out);
+
+		if (r == NULL) {
+			return -ENOMEM;
+		}
+		*r = (struct space_rec){
+		    .set = bp_addr_set(&b->bp.addr[i]),
+		    .sector = bp_addr_sector(&b->bp.addr[i]),
+		    .asize = (uint16_t)bp_addr_asize(&b->bp.addr[i]),
+		    .psize = (uint16_t)(prop.stored_bytes / BP_SIZE_UNIT - 1),
+		    .cksum_kind = (uint8_t)prop.cksum,
+		};
+		memcpy(r->cksum, b->bp.cksum, sizeof(r->cksum));
+	}
+	return err;
+}
+
+/* The blocks of the map log, from the chain of the committed root. In a read section. */
+static int
+chain_records(struct scan *sc, struct rec_list *out)
+{
+	struct pool *p = sc->p;
+	struct list blocks;
+	struct bp tail;
+	int err;
+
+	list_init(&blocks);
+	mutex_lock(&p->config_lock);
+	tail = p->ub.maplog;
+	mutex_unlock(&p->config_lock);
+	err = maplog_read(p->space, &tail, no_record, NULL, &blocks);
+	list_for_each_safe(l, tmp, &blocks)
+	{
+		struct space_log_block *b = list_entry(l, struct space_log_block, link);
+
+		err = err != 0 ? err : log_block_records(p->space, b, out);
+		list_remove(&b->link);
+		mem_free(b);
+	}
+	return err;
+}
+
+/* What the entry of work holds: a segment's blocks, or behind the segments the map log's. In a read
+ * section. */
+static int
+entry_records(struct scan *sc, uint64_t index, enum scan_kind kind, struct rec_list *out)
+{
+	struct space *s = sc->p->space;
+	int err;
+
+	if (index >= s->seg_count) {
+		return chain_records(sc, out);
+	}
+	err = seg_image_now(s, s->segs_all[index], out);
+	if (err == 0) {
+		image_filter(sc->p, out, kind);
+	}
+	return err;
+}
+
+static struct pace_work
+work_of(const struct rec_list *l)
+{
+	struct pace_work work = {.blocks = l->count};
+
+	for (uint32_t i = 0; i < l->count; i++) {
+		work.sectors += l->items[i].asize;
+	}
+	return work;
+}
+
+static struct pace_work
+measure_entry(struct scan *sc, uint64_t index, enum scan_kind kind)
+{
+	struct space *s = sc->p->space;
+	struct rec_list l = {0};
+	struct pace_work work = {0};
+	uint64_t token;
+
+	if (index < s->seg_count && s->segs_all[index]->used == 0) {
+		return work;
+	}
+	token = space_read_enter(s);
+	/* one that can't be read is to be gone to, if only to find that again */
+	work = entry_records(sc, index, kind, &l) == 0 ? work_of(&l) : (struct pace_work){1, 1};
+	space_read_exit(s, token);
+	rec_list_free(&l);
+	return work;
+}
+
+/* What is left to do from segment `next` on, the map log last. A resilver does not go to segments
+ * without work: what is written from now on reaches the drives anyway. */
+static void
+measure(struct scan *sc, uint64_t next, enum scan_kind kind)
+{
+	struct space *s = sc->p->space;
+	uint64_t count = s->seg_count;
+	struct pace_work *work = mem_zalloc_array(count + 1, sizeof(*work));
+
+	for (uint64_t i = next; work != NULL && i <= count; i++) {
+		work[i] = measure_entry(sc, i, kind);
+		fiber_maybe_yield();
+		if (is_cut_short(sc)) {
+			break;
+		}
+	}
+	pace_begin(sc, work, count + 1, next);
+}
+
 /* ---- one segment ---- */
 
 /* Columns without a drive may be what the block needs: then nothing is proved yet. */
@@ -170,7 +326,8 @@ note_bad(struct scan *sc, uint32_t set, uint64_t sector)
 }
 
 static void
-note_block(struct scan *sc, const struct space_rec *rec, int err, const struct raidz_report *r)
+note_block(struct scan *sc, const struct space_rec *rec, uint64_t began_ns, int err,
+    const struct raidz_report *r)
 {
 	uint32_t set = rec->set, asize = rec->asize;
 	uint32_t unwritten = r->unwritten;
@@ -183,7 +340,7 @@ note_block(struct scan *sc, const struct space_rec *rec, int err, const struct r
 	}
 	mutex_lock(&sc->mu);
 	sc->at.examined += asize;
-	pace_block(sc, asize);
+	pace_block(sc, asize, rt_now_ns() - began_ns);
 	sc->at.repaired += r->cksum_bad != 0 && r->rewritten != 0;
 	sc->wrote = sc->wrote || r->rewritten != 0;
 	sc->at.errors += err == -ERR_CKSUM;
@@ -196,96 +353,63 @@ note_block(struct scan *sc, const struct space_rec *rec, int err, const struct r
 	}
 }
 
-static bool
-is_cut_short(struct scan *sc)
-{
-	enum scan_kind kind;
-	uint64_t next;
-
-	return !goes_on(sc, &next, &kind);
-}
-
 static int
-scan_segment(struct scan *sc, struct space_seg *seg, enum scan_kind kind)
+scan_records(struct scan *sc, struct rec_list *l)
 {
-	struct pool *p = sc->p;
-	struct rec_list image = {0};
-	uint64_t token = space_read_enter(p->space);
-	int err = seg_image_now(p->space, seg, &image);
-
-	for (uint32_t i = 0; err == 0 && i < image.count; i++) {
-		struct space_rec *r = &image.items[i];
+	for (uint32_t i = 0; i < l->count; i++) {
 		struct raidz_report report;
-		int one;
+		uint64_t began_ns;
+		int err;
 
-		if (r->cksum_kind == BP_CKSUM_NONE ||
-		    (kind == SCAN_RESILVER && !is_lacking(&p->v, seg->set, r->birth)) ||
-		    (i % 4 == 3 && DELIBERATE_BUG("pool-resilver-skips"))) {
+		if (i % 4 == 3 && DELIBERATE_BUG("pool-resilver-skips")) {
 			continue;
 		}
 		if (is_cut_short(sc)) {
-			err = -ECANCELED;
-			break;
+			return -ECANCELED;
 		}
-		one = space_verify_record(p, r, &report);
-		note_block(sc, r, one, &report);
+		began_ns = rt_now_ns();
+		err = space_verify_record(sc->p, &l->items[i], &report);
+		note_block(sc, &l->items[i], began_ns, err, &report);
 		fiber_maybe_yield();
 	}
-	space_read_exit(p->space, token);
-	rec_list_free(&image);
-	if (err == -EIO || err == -ERR_CKSUM || err == -ERR_CORRUPT) {
-		log_error("scan.map_unreadable pool=%s set=%u segment=%u error=%s", p->name,
-		    seg->set, seg->index, err_str(err));
-		mutex_lock(&sc->mu);
-		sc->at.unreached++;
-		mutex_unlock(&sc->mu);
-		err = 0;
-	}
-	return err;
-}
-
-static int
-no_record(void *arg UNUSED, const struct space_rec *r UNUSED)
-{
 	return 0;
 }
 
-/* The blocks of the map log, from the chain of the committed root. */
+/* A segment whose map can't be read doesn't hold up the others. */
 static int
-scan_chain(struct scan *sc)
+note_map(struct scan *sc, uint64_t index, int err)
 {
-	struct pool *p = sc->p;
-	struct list blocks;
-	uint64_t token;
-	struct bp tail;
-	int err;
+	const struct space *s = sc->p->space;
 
-	list_init(&blocks);
-	token = space_read_enter(p->space);
-	mutex_lock(&p->config_lock);
-	tail = p->ub.maplog;
-	mutex_unlock(&p->config_lock);
-	err = maplog_read(p->space, &tail, no_record, NULL, &blocks);
-	list_for_each_safe(l, tmp, &blocks)
-	{
-		struct space_log_block *b = list_entry(l, struct space_log_block, link);
-		struct raidz_report report = {0};
-
-		if (err == 0) {
-			int one = space_verify_log_block(p->space, b, &report);
-
-			struct space_rec rec = {
-			    .set = bp_addr_set(&b->bp.addr[0]),
-			    .sector = bp_addr_sector(&b->bp.addr[0]),
-			    .asize = (uint16_t)bp_sectors(&b->bp),
-			};
-
-			note_block(sc, &rec, one, &report);
-		}
-		list_remove(&b->link);
-		mem_free(b);
+	if (index >= s->seg_count || (err != -EIO && err != -ERR_CKSUM && err != -ERR_CORRUPT)) {
+		return err;
 	}
-	space_read_exit(p->space, token);
+	log_error("scan.map_unreadable pool=%s set=%u segment=%u error=%s", sc->p->name,
+	    s->segs_all[index]->set, s->segs_all[index]->index, err_str(err));
+	mutex_lock(&sc->mu);
+	sc->at.unreached++;
+	mutex_unlock(&sc->mu);
+	return 0;
+}
+
+static int
+scan_entry(struct scan *sc, uint64_t index, enum scan_kind kind)
+{
+	struct space *s = sc->p->space;
+	struct rec_list l = {0};
+	uint64_t token = space_read_enter(s);
+	int err = entry_records(sc, index, kind, &l);
+
+	if (err == 0) {
+		mutex_lock(&sc->mu);
+		pace_entry(sc, index, work_of(&l));
+		mutex_unlock(&sc->mu);
+		err = scan_records(sc, &l);
+	} else {
+		err = note_map(sc, index, err);
+	}
+	space_read_exit(s, token);
+	rec_list_free(&l);
 	return err;
 }
 
@@ -333,6 +457,7 @@ finish(struct scan *sc)
 	at = sc->at;
 	mutex_unlock(&sc->mu);
 	settle_drives(sc, &at);
+	(void)scan_progress_write(p); /* else the next commit or heartbeat does it */
 	if (at.kind == SCAN_RESILVER) {
 		/* who is whole again may be a side of the log again */
 		(void)!logdev_renew_without(p, NULL, log_sides_wanted(p), &renewed);
@@ -364,84 +489,11 @@ range_is_committed(struct pool *p)
 	return ok;
 }
 
-/* ---- how much there is to do ---- */
-
-/* Sectors of a segment that a resilver must look at. */
-static uint64_t
-work_of(struct scan *sc, struct space_seg *seg)
-{
-	struct pool *p = sc->p;
-	struct rec_list image = {0};
-	uint64_t token = space_read_enter(p->space);
-	uint64_t work = 0;
-	int err = seg_image_now(p->space, seg, &image);
-
-	for (uint32_t i = 0; err == 0 && i < image.count; i++) {
-		if (is_lacking(&p->v, seg->set, image.items[i].birth)) {
-			work += image.items[i].asize;
-		}
-	}
-	space_read_exit(p->space, token);
-	rec_list_free(&image);
-	return err == 0 ? work : MAX((uint64_t)seg->used, 1u);
-}
-
-/* Does every drive that is being filled lack everything? Then the maps needn't be read twice. */
-static bool
-lacks_all(struct pool *p)
-{
-	bool all = true;
-
-	mutex_lock(&p->config_lock);
-	for (uint32_t i = 0; i < p->v.drive_count; i++) {
-		const struct vdev_drive *d = &p->v.drives[i];
-
-		all = all && (!is_stale(d) || !d->in_pass || d->dirty_from <= 1);
-	}
-	mutex_unlock(&p->config_lock);
-	return all;
-}
-
-/* What is left to do from segment `next` on. A resilver does not go to segments without work: what
- * is written from now on reaches the drives anyway. */
-static void
-measure(struct scan *sc, uint64_t next, enum scan_kind kind)
-{
-	struct space *s = sc->p->space;
-	uint64_t count = s->seg_count;
-	uint64_t *work = mem_zalloc_array(count, sizeof(*work));
-	bool all = kind == SCAN_SCRUB || lacks_all(sc->p);
-
-	for (uint64_t i = next; work != NULL && i < count; i++) {
-		struct space_seg *seg = s->segs_all[i];
-
-		if (seg->used != 0) {
-			work[i] = all ? (uint64_t)seg->used : work_of(sc, seg);
-		}
-		fiber_maybe_yield();
-		if (is_cut_short(sc)) {
-			break;
-		}
-	}
-	pace_begin(sc, work, count, next);
-}
-
 static bool
 has_work(struct scan *sc, uint64_t index, enum scan_kind kind)
 {
-	return kind == SCAN_SCRUB || sc->pace.work == NULL || index >= sc->pace.count ||
-	       sc->pace.work[index] != 0 || BUGGIFY("pool-scan-all");
-}
-
-static int
-step(struct scan *sc, uint64_t next, enum scan_kind kind)
-{
-	struct space *s = sc->p->space;
-
-	if (next == s->seg_count) {
-		return scan_chain(sc);
-	}
-	return has_work(sc, next, kind) ? scan_segment(sc, s->segs_all[next], kind) : 0;
+	return kind == SCAN_SCRUB || sc->pace.work == NULL || index >= sc->pace.count - 1 ||
+	       sc->pace.work[index].blocks != 0 || BUGGIFY("pool-scan-all");
 }
 
 /* What was rewritten is durable before any uberblock or label says that the segment is done. */
@@ -470,8 +522,7 @@ run(struct scan *sc)
 {
 	struct space *s = sc->p->space;
 	enum scan_kind kind;
-	uint64_t next;
-	bool measured = false;
+	uint64_t next, measured = 0; /* segments */
 
 	while (goes_on(sc, &next, &kind)) {
 		int err;
@@ -480,10 +531,10 @@ run(struct scan *sc)
 			fiber_sleep(RETRY_NS);
 			continue;
 		}
-		if (!measured) {
-			sc->bad_count = 0;
+		if (measured != s->seg_count) { /* anew when the pool has grown */
+			sc->bad_count = measured == 0 ? 0 : sc->bad_count;
+			measured = s->seg_count;
 			measure(sc, next, kind);
-			measured = true;
 		}
 		if (next > s->seg_count) {
 			finish(sc);
@@ -492,7 +543,7 @@ run(struct scan *sc)
 			}
 			break;
 		}
-		err = step(sc, next, kind);
+		err = has_work(sc, next, kind) ? scan_entry(sc, next, kind) : 0;
 		if (err == -ECANCELED) {
 			break;
 		}
@@ -505,11 +556,13 @@ run(struct scan *sc)
 		/* stopped and begun anew meanwhile? */
 		if (sc->at.next == next && sc->at.kind == kind) {
 			sc->at.next++;
-			pace_segment(sc, next);
+			pace_entry_done(sc, next);
 		}
 		mutex_unlock(&sc->mu);
 	}
+	mutex_lock(&sc->mu);
 	pace_end(sc);
+	mutex_unlock(&sc->mu);
 }
 
 /* Not before replay is over: the ring that is replayed may be on a drive that a pair would give up.

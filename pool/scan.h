@@ -18,6 +18,10 @@ void scan_free(struct pool *p);
 void scan_poke(struct pool *p);
 /* Progress into an uberblock about to be written. Under config_lock. */
 void scan_fill_uber(struct pool *p, struct uberblock *ub);
+/* This one is on all drives. Under config_lock. */
+void scan_written(struct pool *p, const struct uberblock *ub);
+/* The newest uberblock once more, with the progress; false: there was no need, or it couldn't be. Under config_lock. */
+bool scan_progress_write(struct pool *p) MAY_PARK;
 
 /* Has what was in the log been replayed? */
 bool scan_is_open(struct pool *p);

@@ -1,81 +1,16 @@
 /*
- * scan_state.c - how far a scan is: in uberblocks, for the administrator, and how long it will
- * take.
+ * scan_state.c - how far a scan is: in uberblocks and for the administrator.
+ *
+ * What is shown of it is what the newest uberblock says on all drives (`written`), so that no power
+ * cut takes back what somebody has seen, be it with the loss of a drive; and a scan is shown as
+ * done when that can't be lost any more. Commits write it; in between the heartbeat does, and the
+ * end of a scan (scan_progress_write).
  */
 #include "pool/event.h"
+#include "pool/label.h"
+#include "pool/pool_log.h"
 #include "pool/scan_int.h"
 #include "pool/space_int.h"
-
-#define PACE_MS_MIN 500u
-
-/* ---- pace ---- */
-
-void
-pace_begin(struct scan *sc, uint64_t *work, uint64_t count, uint64_t next)
-{
-	uint64_t left = 0, *old;
-
-	for (uint64_t i = next; work != NULL && i < count; i++) {
-		left += work[i];
-	}
-	mutex_lock(&sc->mu);
-	old = sc->pace.work;
-	sc->pace =
-	    (struct scan_pace){.work = work, .count = count, .left = left, .began_ns = rt_now_ns()};
-	mutex_unlock(&sc->mu);
-	mem_free(old);
-}
-
-void
-pace_block(struct scan *sc, uint64_t sectors)
-{
-	sc->pace.segment_done += sectors;
-}
-
-void
-pace_segment(struct scan *sc, uint64_t index)
-{
-	struct scan_pace *pace = &sc->pace;
-
-	if (pace->work != NULL && index < pace->count) {
-		pace->left -= MIN(pace->work[index], pace->left);
-		pace->done += pace->work[index];
-	}
-	pace->segment_done = 0;
-}
-
-void
-pace_end(struct scan *sc)
-{
-	mutex_lock(&sc->mu);
-	sc->pace.began_ns = 0;
-	mutex_unlock(&sc->mu);
-}
-
-/* Under mu. What a segment turned out to hold may differ from what was measured, as the pool is in
- * use. */
-static void
-pace_tell(const struct scan *sc, struct pool_scan_status *out)
-{
-	const struct scan_pace *pace = &sc->pace;
-	uint64_t run_ms, now = pace->segment_done, done, left;
-
-	out->left_s = UINT64_MAX;
-	if (pace->began_ns == 0 || pace->work == NULL || sc->at.state != SCAN_RUNNING) {
-		return;
-	}
-	if (sc->at.next < pace->count) {
-		now = MIN(now, pace->work[sc->at.next]);
-	}
-	done = pace->done + now;
-	left = pace->left - MIN(now, pace->left);
-	run_ms = (rt_now_ns() - pace->began_ns) / NSEC_PER_MSEC;
-	if (run_ms < PACE_MS_MIN || done == 0) {
-		return;
-	}
-	out->bytes_per_s = done * SECTOR_BYTES / run_ms * 1000;
-	out->left_s = (uint64_t)((double)left * (double)run_ms / (double)done / 1000.0 + 0.5);
-}
 
 /* ---- life ---- */
 
@@ -98,6 +33,7 @@ progress_decode(const struct scan_phys *raw, struct progress *out)
 	    .started = le64_get(raw->started),
 	    .ended = le64_get(raw->ended),
 	    .dirty_sum = le64_get(raw->dirty_sum),
+	    .shown = MIN(le64_get(raw->shown), SHOWN_MAX),
 	};
 }
 
@@ -124,7 +60,65 @@ scan_fill_uber(struct pool *p, struct uberblock *ub)
 	    .started = le64_of(at.started),
 	    .ended = le64_of(at.ended),
 	    .dirty_sum = le64_of(at.kind == SCAN_RESILVER ? sum : 0),
+	    .shown = le64_of(at.shown),
 	};
+}
+
+void
+scan_written(struct pool *p, const struct uberblock *ub)
+{
+	if (p->scan != NULL) {
+		mutex_lock(&p->scan->mu);
+		progress_decode(&ub->scan, &p->scan->written);
+		mutex_unlock(&p->scan->mu);
+	}
+}
+
+/* With labels that say otherwise an import would begin anew: they go first. */
+static int
+progress_write(struct pool *p, struct uberblock *ub)
+{
+	bool lost = false;
+	int err;
+
+	if (!atomic_load(&p->config_dirty)) {
+		err = uber_write(&p->v, ub, &lost);
+		if (err == 0) {
+			p->ub.heartbeat = ub->heartbeat;
+			p->ub.scan = ub->scan;
+			scan_written(p, ub);
+		}
+		if (!lost) {
+			return err;
+		}
+	}
+	atomic_store(&p->config_dirty, false);
+	err = log_membership_write(p);
+	if (err != 0) {
+		atomic_store(&p->config_dirty, true);
+	}
+	return err;
+}
+
+bool
+scan_progress_write(struct pool *p)
+{
+	struct uberblock *ub;
+	bool wrote = false;
+
+	if (p->scan == NULL || p->suspended || le64_get(p->ub.txg) == 0 ||
+	    (le32_get(p->ub.flags) & UBER_CLEAN) != 0) {
+		return false;
+	}
+	ub = pool_must_alloc(sizeof(*ub));
+	*ub = p->ub;
+	ub->heartbeat = le64_of(le64_get(p->ub.heartbeat) + 1);
+	scan_fill_uber(p, ub);
+	if (memcmp(&ub->scan, &p->ub.scan, sizeof(ub->scan)) != 0) {
+		wrote = progress_write(p, ub) == 0;
+	}
+	mem_free(ub);
+	return wrote;
 }
 
 void
@@ -155,6 +149,7 @@ scan_start(struct pool *p)
 	wg_init(&sc->done);
 	wg_add(&sc->done, 1);
 	progress_decode(&p->ub.scan, &sc->at);
+	sc->written = sc->at;
 	p->scan = sc;
 	fiber_spawn_wait(rt_reactor_self(), FIBER_REPAIR, "pool-scan", scan_main, sc);
 	return 0;
@@ -232,7 +227,7 @@ act(struct progress *at, enum pool_scan_action action)
 		*at = (struct progress){
 		    .kind = SCAN_SCRUB,
 		    .state = SCAN_RUNNING,
-		    .started = rt_wall_ns() / NSEC_PER_SEC,
+		    .started = scan_started_now(at),
 		};
 		break;
 	case POOL_SCAN_PAUSE:
@@ -268,24 +263,40 @@ pool_scan(struct pool *p, enum pool_scan_action action)
 	return err;
 }
 
+/* Of a scan that has nothing in an uberblock yet nothing is shown. Under mu. */
+static void
+show_written(const struct progress *at, const struct progress *written, uint64_t segments,
+    struct pool_scan_status *out)
+{
+	bool same = written->kind == at->kind && written->started == at->started;
+	bool done = at->state == SCAN_DONE && same && written->state == SCAN_DONE;
+	uint64_t shown = written->shown != 0
+			     ? written->shown
+			     : MIN(written->next, segments) * SHOWN_MAX / (segments + 1);
+
+	out->state = at->state == SCAN_DONE && !done ? SCAN_RUNNING : at->state;
+	out->percent = done ? 100 : same ? (uint32_t)MIN(shown / 100, (uint64_t)99) : 0;
+}
+
 void
 pool_get_scan(struct pool *p, struct pool_scan_status *out)
 {
-	struct progress at = {0};
+	struct progress at = {0}, written;
 	struct space_info info;
 
 	space_get_info(p->space, &info);
 	if (p->scan != NULL) {
 		mutex_lock(&p->scan->mu);
 		at = p->scan->at;
+		written = p->scan->written;
 		mutex_unlock(&p->scan->mu);
 	} else {
 		progress_decode(&p->ub.scan, &at);
+		written = at;
 	}
 	*out = (struct pool_scan_status){
 	    .left_s = UINT64_MAX,
 	    .kind = at.kind,
-	    .state = at.state,
 	    .examined_bytes = at.examined * SECTOR_BYTES,
 	    .total_bytes = (info.used_sectors - info.deferred_sectors) * SECTOR_BYTES,
 	    .repaired = at.repaired,
@@ -293,11 +304,8 @@ pool_get_scan(struct pool *p, struct pool_scan_status *out)
 	    .unreached = at.unreached,
 	    .started = at.started,
 	    .ended = at.ended,
-	    .percent = at.state == SCAN_DONE
-			   ? 100
-			   : (uint32_t)(MIN(at.next, (uint64_t)p->space->seg_count) * 100 /
-					(p->space->seg_count + 1)),
 	};
+	show_written(&at, &written, p->space->seg_count, out);
 	if (p->scan != NULL) {
 		mutex_lock(&p->scan->mu);
 		pace_tell(p->scan, out);

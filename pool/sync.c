@@ -92,6 +92,7 @@ commit_once(struct pool *p, uint64_t txg, uint32_t flags)
 	}
 	if (err == 0) {
 		p->ub = *ub;
+		scan_written(p, ub);
 	} else {
 		atomic_store(&p->config_dirty, changed);
 	}

@@ -1,6 +1,7 @@
 /*
  * pool_scan_test.c - what scrub and resilver say of themselves, by a virtual clock: percent never
- * falls while one runs, over export and import, a second failure and snapshots that come and go.
+ * falls while one runs, over power cuts, export and import, a second failure and snapshots that
+ * come and go; the time left is right.
  */
 #include "tests/unit/pool_files.h"
 
@@ -8,15 +9,23 @@
 #define FILE_BYTES (4u << 20)
 #define FILES 30u
 #define SAMPLE_NS (100 * NSEC_PER_MSEC)
+#define SAMPLES_MAX 4096u
+#define LATENCY_NS (40 * NSEC_PER_MSEC)
+#define CUTS 4u
 
 static const struct shape two_parity = {7, 1, 0, 2, RAIDZ_KIND_PARITY};
 
 /* Of the scan that is being watched. */
+struct sample {
+	uint64_t at_ns, left_s;
+};
 static struct {
 	uint64_t started;
 	enum scan_kind kind;
 	uint32_t percent;
 	bool fell;
+	struct sample at[SAMPLES_MAX];
+	uint32_t count;
 } seen;
 
 static void
@@ -60,6 +69,9 @@ look(struct pool *p)
 	seen.kind = st.kind;
 	seen.started = st.started;
 	seen.percent = st.percent;
+	if (seen.count < SAMPLES_MAX) {
+		seen.at[seen.count++] = (struct sample){rt_now_ns(), st.left_s};
+	}
 	return st.state == SCAN_RUNNING;
 }
 
@@ -97,6 +109,139 @@ watch_until(struct pool *p, uint32_t percent)
 		fiber_sleep(SAMPLE_NS);
 	}
 	UNIT_CHECK(!seen.fell);
+}
+
+/* ---- the time left ---- */
+
+/* What was said when so much of the time was over, against what it took. */
+static void
+judge_left(unsigned quarter)
+{
+	uint64_t begin = seen.at[0].at_ns, end = seen.at[seen.count - 1].at_ns;
+	uint64_t when = begin + (end - begin) * quarter / 4;
+	uint32_t i = 0;
+
+	while (seen.at[i].at_ns < when) {
+		i++;
+	}
+	double left = (double)(end - seen.at[i].at_ns) / 1e9, said = (double)seen.at[i].left_s;
+	/* half a second is what whole seconds round away */
+	bool right = said < left * 1.2 + 0.5 && said > left * 0.8 - 0.5;
+
+	if (!right || getenv("AGATE_LOUD") != NULL) {
+		printf("\n    at %u %%: %.1f s left, said %.0f\n", quarter * 25, left, said);
+	}
+	UNIT_CHECK(right);
+}
+
+static void
+judge_time(void)
+{
+	UNIT_CHECK(seen.count > 20 && seen.count < SAMPLES_MAX);
+	for (unsigned quarter = 1; quarter <= 3; quarter++) {
+		judge_left(quarter);
+	}
+}
+
+static void
+replace_third(struct pool *p)
+{
+	struct guid old = vdev_column(&p->v, 0, 3)->guid;
+	char why[200];
+	int err = pool_drive_replace(p, &old, rig.drives[7], why, sizeof(why));
+
+	UNIT_CHECK(err == 0);
+}
+
+static void
+run_time(void *arg UNUSED)
+{
+	struct pool *p = make_full();
+	int err;
+
+	slow_down(LATENCY_NS);
+	err = pool_scan(p, POOL_SCAN_START);
+	UNIT_CHECK(err == 0);
+	await(p, SCAN_SCRUB);
+	watch_to_end(p);
+	judge_time();
+	replace_third(p);
+	await(p, SCAN_RESILVER);
+	watch_to_end(p);
+	rig.drives[3] = NULL; /* the pool has closed it */
+	judge_time();
+	slow_down(NSEC_PER_MSEC);
+	check_files(p);
+	leave(p);
+	rig_close(&rig);
+}
+
+static void
+test_time(void)
+{
+	rng = unit_seed(1) * 2 + 1;
+	rig_make(&rig, DRIVES, 128 * MIB);
+	in_sim(run_time, NULL, 1);
+	rig_unmake(&rig);
+}
+
+/* ---- power cuts ---- */
+
+/* One life: takes the pool up (makes it, in the first), looks for a while, and is cut short. In the
+ * last ones a drive fails with the power. */
+static void
+run_cut(void *arg)
+{
+	struct pool_import_result result;
+	struct pool_import_spec spec = {0};
+	uint32_t life = *(const uint32_t *)arg;
+	bool out[DRIVES] = {[0] = life >= 3};
+	struct pool *p;
+
+	if (life == 0) {
+		p = make_full();
+		slow_down(20 * NSEC_PER_MSEC);
+		replace_third(p);
+		await(p, SCAN_RESILVER);
+	} else {
+		rig_open(&rig);
+		int err = take(&spec, out, &p, &result);
+
+		UNIT_CHECK(err == 0);
+	}
+	if (life < CUTS) {
+		uint64_t until = rt_now_ns() + 8 * NSEC_PER_SEC + rnd(4 * NSEC_PER_SEC);
+
+		while (look(p) && rt_now_ns() < until) {
+			fiber_sleep(SAMPLE_NS);
+		}
+		UNIT_CHECK(!seen.fell && seen.percent > life * 5 && seen.percent < 100);
+		rt_sim_crash();
+	}
+	watch_to_end(p);
+	(void)wait_scan(p);
+	slow_down(NSEC_PER_MSEC);
+	check_files(p);
+	check_pool(p);
+	leave(p);
+	rig_close(&rig);
+}
+
+static void
+test_cut(void)
+{
+	rng = unit_seed(3) * 2 + 1;
+	rig_make(&rig, DRIVES, 128 * MIB);
+	for (uint32_t life = 0; life <= CUTS; life++) {
+		struct rt_options opt = sim_options(3 + life);
+		int err = rt_run(&opt, run_cut, &life);
+
+		CU_ASSERT_EQUAL(err, life < CUTS ? -ERR_CRASHED : 0);
+		if (err == -ERR_CRASHED) {
+			rig_power_cut(&rig, life + 1);
+		}
+	}
+	rig_unmake(&rig);
 }
 
 /* ---- percent ---- */
@@ -212,7 +357,9 @@ int
 main(int argc, char **argv)
 {
 	static const struct unit_test tests[] = {
+	    {"the time left of scrub and resilver", test_time},
 	    {"percent never falls", test_percent},
+	    {"percent over power cuts", test_cut},
 	};
 
 	return unit_main("pool_scan", tests, ARRAY_LEN(tests), argc, argv);
