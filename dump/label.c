@@ -42,6 +42,9 @@ dump_label_decode(const uint8_t *b, uint64_t own_offset, unsigned index, struct 
 	if (l.role < ROLE_DATA || l.role > ROLE_SPARE || bytes_are_zero(l.drive_guid, GUID_LEN)) {
 		return "impossible role or guid";
 	}
+	if (l.config_txg > (uint64_t)1 << 62) {
+		return "impossible number of a configuration";
+	}
 	if (l.config_bytes > CONFIG_MAX || (l.config_bytes == 0) != (l.role == ROLE_SPARE)) {
 		return "impossible length of configuration";
 	}

@@ -199,23 +199,17 @@ judge_stale(const struct assembly *a, const struct probe *pr, struct vdev_drive 
 }
 
 /* The greatest number that was used. Drives that aren't there, and labels that can't be read, may
- * have a greater one than those that can: far enough ahead none has the next. */
+ * have a greater one than those that can: far enough ahead none has the next. That all members are
+ * there says nothing: a drive that an abandoned configuration wanted to add is none. */
 static uint64_t
-config_used(const struct assembly *a, const struct vdevs *v)
+config_used(const struct assembly *a)
 {
 	uint64_t used = a->config_txg;
-	bool all_seen = true;
 
 	for (uint32_t i = 0; i < a->count; i++) {
 		used = MAX(used, a->probes[i].config_max);
-		for (unsigned k = 0; k < LABEL_COUNT; k++) {
-			all_seen = all_seen && a->probes[i].valid[k];
-		}
 	}
-	for (uint32_t i = 0; i < v->drive_count; i++) {
-		all_seen = all_seen && v->drives[i].kb != NULL;
-	}
-	return all_seen ? used : used + (rt_random_u64() >> 40);
+	return used + (rt_random_u64() >> 40);
 }
 
 static void
@@ -351,7 +345,7 @@ vdev_assemble(
 	}
 	v.committed_txg = le64_get(a.newest->txg);
 	match_drives(&a, &v, result);
-	v.config_used = config_used(&a, &v);
+	v.config_used = config_used(&a);
 	/* who was out and is there again gets every write from now on, and stays stale for what it
 	 * missed */
 	for (uint32_t i = 0; i < v.drive_count; i++) {

@@ -112,7 +112,8 @@ label_decode(
 	    le64_get(h->region_bytes) > (uint64_t)1 << 62 ||
 	    le64_get(h->region_bytes) < LABEL_FRONT_BYTES + LABEL_BACK_BYTES ||
 	    label_offset(le64_get(h->region_bytes), index) != own_offset ||
-	    config_bytes > LABEL_CONFIG_BYTES_MAX || config_bytes > len - LABEL_CONFIG_OFF ||
+	    le64_get(h->config_txg) > CONFIG_TXG_MAX || config_bytes > LABEL_CONFIG_BYTES_MAX ||
+	    config_bytes > len - LABEL_CONFIG_OFF ||
 	    (config_bytes == 0) != (role == DRIVE_ROLE_SPARE)) {
 		return -ERR_CORRUPT;
 	}

@@ -43,6 +43,7 @@ enum drive_role { DRIVE_ROLE_DATA = 1, DRIVE_ROLE_LOG = 2, DRIVE_ROLE_SPARE = 3 
 
 /* First 4 KiB of each label: whose drive this is. */
 #define LABEL_MAGIC 0x4c45424154474131ull
+#define CONFIG_TXG_MAX ((uint64_t)1 << 62) /* there is always a next one */
 struct label_header {
 	struct le64 magic;              /* 0x000 */
 	struct le32 version;            /* 0x008 */
@@ -55,7 +56,7 @@ struct label_header {
 	struct le32 set_index;          /* 0x044 data drives */
 	struct le32 column;             /* 0x048 data: column of the set; log: side */
 	struct le32 config_bytes;       /* 0x04c length of the config behind this header; 0 on a spare */
-	struct le64 config_txg;         /* 0x050 */
+	struct le64 config_txg;         /* 0x050 at most CONFIG_TXG_MAX */
 	struct self_cksum config_cksum; /* 0x058 XXH3-128 of the config's bytes */
 	struct le64 claim_txg;          /* 0x068 spare: txg of the claim */
 	uint8_t spare[4096 - 0x70 - 16]; /* 0x070 zero */

@@ -547,9 +547,44 @@ run_numbers(void *arg)
 	rig_close(&rig);
 }
 
+/* The only drive that got it was to join with it, and isn't seen: no member is missing. */
+static void
+run_number_of_new_drive(void *arg)
+{
+	const bool *leave_out = arg;
+	struct pool_import_result result;
+	struct vdevs v, w;
+	int err;
+
+	make_pool(&v);
+	ASSERT(vdev_layout_drive(&v, rig.drives[10], DRIVE_ROLE_LOG, 0, 2));
+	for (uint32_t i = 0; i < 10; i++) {
+		v.drives[i].kb = NULL;
+	}
+	v.create_time = 111;
+	err = vdev_write_labels(&v, vdev_next_config(&v));
+	CU_ASSERT_EQUAL(err, -EIO);
+	err = assemble(&v.pool_guid, leave_out, &w, &result);
+	CU_ASSERT_EQUAL(err, 0);
+	w.create_time = 222;
+	err = vdev_write_labels(&w, vdev_next_config(&w));
+	CU_ASSERT_EQUAL(err, 0);
+	write_root(&w, 1, 2);
+	vdev_free(&w, false);
+	for (unsigned i = 0; i < 60; i++) {
+		err = assemble(&v.pool_guid, NULL, &w, &result);
+		CU_ASSERT_EQUAL(err, 0);
+		CU_ASSERT_EQUAL(w.create_time, 222);
+		vdev_free(&w, false);
+	}
+	vdev_free(&v, false);
+	rig_close(&rig);
+}
+
 static void
 test_numbers(void)
 {
+	bool without_new[RIG_DRIVES_MAX] = {[10] = true};
 	bool leave_out[RIG_DRIVES_MAX] = {[ODD_ONE] = true};
 
 	bug_set_deliberate(getenv("AGATE_BUGS"));
@@ -559,6 +594,9 @@ test_numbers(void)
 	rig_unmake(&rig);
 	rig_make(&rig, 10, DRIVE_BYTES);
 	in_sim(run_numbers, leave_out, 11, 0);
+	rig_unmake(&rig);
+	rig_make(&rig, 11, DRIVE_BYTES);
+	in_sim(run_number_of_new_drive, without_new, 11, 0);
 	rig_unmake(&rig);
 	bug_set_deliberate(NULL);
 }
