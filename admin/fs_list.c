@@ -17,10 +17,11 @@ list_snapshot(void *arg, const struct pool_snap_info *s)
 	struct fs_listing *l = arg;
 	char name[2 * DATASET_NAME_MAX + 2];
 	(void)snprintf(name, sizeof(name), "%s@%s", l->path, s->name);
-	json_t *row = json_pack("{s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:I}", "name", name, "type",
-	    "snapshot", "referenced", (json_int_t)s->referenced_bytes, "logical",
-	    (json_int_t)s->logical_bytes, "creation", (json_int_t)s->create_time, "holds",
-	    (int)s->holds, "clones", (int)s->clones, "guid", (json_int_t)s->guid);
+	json_t *row = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:I}", "name", name,
+	    "type", "snapshot", "referenced", (json_int_t)s->referenced_bytes, "written",
+	    (json_int_t)s->written_bytes, "logical", (json_int_t)s->logical_bytes, "creation",
+	    (json_int_t)s->create_time, "holds", (int)s->holds, "clones", (int)s->clones, "guid",
+	    (json_int_t)s->guid);
 	if ((l->flags & POOL_SNAP_UNIQUE) != 0) {
 		json_object_set_new(row, "used", json_integer((json_int_t)s->unique_bytes));
 	}
@@ -36,10 +37,11 @@ list_filesystem(struct fs_listing *l, const struct pool_ds_info *info)
 	    (json_int_t)info->available_bytes, "referenced", (json_int_t)info->referenced_bytes,
 	    "logical", (json_int_t)info->logical_bytes, "creation", (json_int_t)info->create_time,
 	    "share", share != NULL ? share : "");
-	json_t *more = json_pack("{s:I, s:I, s:I, s:I, s:s, s:I}", "own",
-	    (json_int_t)info->own_bytes, "snapshots", (json_int_t)info->snapshots_bytes, "children",
-	    (json_int_t)info->children_bytes, "snapshot_count", (json_int_t)info->snapshot_count,
-	    "origin", info->origin, "guid", (json_int_t)info->guid);
+	json_t *more = json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:I}", "own",
+	    (json_int_t)info->own_bytes, "written", (json_int_t)info->written_bytes, "snapshots",
+	    (json_int_t)info->snapshots_bytes, "children", (json_int_t)info->children_bytes,
+	    "snapshot_count", (json_int_t)info->snapshot_count, "origin", info->origin, "guid",
+	    (json_int_t)info->guid);
 	json_object_update(row, more);
 	json_decref(more);
 	json_array_append_new(l->rows, row);

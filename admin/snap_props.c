@@ -74,7 +74,7 @@ fact_ratio(const char *name, const struct pool_snap_info *s)
 }
 
 static const char *const names[] = {"type", "creation", "used", "referenced", "logicalused",
-    "compressratio", "userrefs", "clones", "createtxg", "guid"};
+    "written", "compressratio", "userrefs", "clones", "createtxg", "guid"};
 
 /* NULL: there is no such one. */
 static json_t *
@@ -86,6 +86,7 @@ fact(const struct snap_facts *f, const char *name)
 	       : strcmp(name, "used") == 0          ? fact_size(name, s->unique_bytes)
 	       : strcmp(name, "referenced") == 0    ? fact_size(name, s->referenced_bytes)
 	       : strcmp(name, "logicalused") == 0   ? fact_size(name, s->logical_bytes)
+	       : strcmp(name, "written") == 0       ? fact_size(name, s->written_bytes)
 	       : strcmp(name, "compressratio") == 0 ? fact_ratio(name, s)
 	       : strcmp(name, "userrefs") == 0      ? fact_count(name, s->holds)
 	       : strcmp(name, "clones") == 0        ? fact_text(name, f->clones)

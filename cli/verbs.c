@@ -99,7 +99,7 @@ const struct cli_verb cli_verbs[] = {
 	"-r: also what is below PATH; -s "
 	"sorts by a column, -S the other way round.\n"
 	"  fs list -t snapshot -o name,used,creation -S used tank/home\n"
-	"  Columns: name, type, used, avail, refer, share, creation, origin, logical, "
+	"  Columns: name, type, used, avail, refer, share, creation, origin, logical, written, "
 	"usedbydataset, usedbysnapshots, "
 	"usedbychildren, snapshots, holds, clones, destroyed, until, path, guid.",
 	verb_fs_list},

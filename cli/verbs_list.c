@@ -18,6 +18,7 @@ static const struct {
     {"share", {"SHARE", "share", COLUMN_TEXT}},
     {"creation", {"CREATION", "creation", COLUMN_TIME}},
     {"origin", {"ORIGIN", "origin", COLUMN_TEXT}},
+    {"written", {"WRITTEN", "written", COLUMN_SIZE}},
     {"logical", {"LOGICAL", "logical", COLUMN_SIZE}},
     {"usedbydataset", {"USEDDS", "own", COLUMN_SIZE}},
     {"usedbysnapshots", {"USEDSNAP", "snapshots", COLUMN_SIZE}},

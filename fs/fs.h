@@ -110,7 +110,7 @@ struct fs_prop {
 /* Settable and inherited: compression (off|on|lz4|zstd|zstd-1..19), checksum (on|xxh3|blake2b), recordsize (4K..1M, power of two),
  * atime (off|on|relatime; default off), sync (standard|always|disabled), readonly (off|on), snapdir (hidden|visible), protected (off|on: kept by the rooms above). Settable, not inherited: quota, refquota,
  * reservation, refreservation (none or a size). Read-only: used, usedbydataset, usedbysnapshots, usedbychildren, usedbyrefreservation,
- * pendingfree, available, referenced, logicalused, compressratio, creation, guid, type. -ENOENT: unknown; why says so and what is near. value NULL = inherit again. */
+ * pendingfree, available, referenced, logicalused, written, compressratio, creation, guid, type. -ENOENT: unknown; why says so and what is near. value NULL = inherit again. */
 int fs_prop_set(struct fs_pool *fp, const char *path, const char *name, const char *value, char *why, size_t why_len) WARN_UNUSED MAY_PARK;
 int fs_prop_get(struct fs_pool *fp, const char *path, const char *name, struct fs_prop *out) WARN_UNUSED;
 uint32_t fs_prop_count(void);

@@ -224,7 +224,8 @@ size_reported(const char *name, const struct pool_ds_info *info)
 	    {"referenced", info->referenced_bytes}, {"logicalused", info->logical_bytes},
 	    {"usedbydataset", info->own_bytes}, {"usedbysnapshots", info->snapshots_bytes},
 	    {"usedbychildren", info->children_bytes},
-	    {"usedbyrefreservation", info->reserved_bytes}, {"pendingfree", info->pending_bytes}};
+	    {"usedbyrefreservation", info->reserved_bytes}, {"pendingfree", info->pending_bytes},
+	    {"written", info->written_bytes}};
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 		if (strcmp(sizes[i].name, name) == 0) {
 			return sizes[i].bytes;

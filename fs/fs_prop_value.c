@@ -155,6 +155,7 @@ static const struct prop_def defs[] = {
     {"available", NULL, NULL, true},
     {"referenced", NULL, NULL, true},
     {"logicalused", NULL, NULL, true},
+    {"written", NULL, NULL, true},
     {"compressratio", NULL, NULL, false},
     {"recordsize", "128K", parse_recordsize, true},
     {"compression", "on", parse_compression, false},

@@ -26,6 +26,7 @@ struct cut {
 struct ds_figures {
 	uint64_t referenced, own, snapshots; /* without what is pending */
 	uint64_t pending;
+	uint64_t written;          /* born after the newest snapshot */
 	uint64_t children, live;   /* below it: what counts as used; what is really there, it included */
 	uint64_t unused, refslack; /* reservations: what is kept for it and those below; for itself */
 };
@@ -77,6 +78,7 @@ struct snap {
 	struct bp root;               /* [c] */
 	uint64_t referenced;          /* [c] set sectors, root block included */
 	uint64_t data_bytes, object_count; /* [c] */
+	uint64_t written;             /* of referenced, born after the one before */
 	struct deads dead;            /* the syncing fiber's */
 	char *name;                   /* behind the @ */
 	char *tags;                   /* tag NUL time NUL ..., sorted */

@@ -390,6 +390,7 @@ info_fill_tree(struct pool_ds *ds, struct pool_ds_info *out)
 	if (pool_ds_is_snap(ds)) {
 		out->referenced_bytes = space_data_bytes(ds->p, atomic_load(&ds->used_sectors));
 		if (ds->snap != NULL) {
+			out->written_bytes = space_data_bytes(ds->p, ds->snap->written);
 			snap_path_of(ds->snap, out->path);
 		}
 		return;

@@ -255,6 +255,9 @@ origins_set(struct loader *l)
 			ds_own_root_set(ds);
 			chain_recount(ds);
 		}
+		if (l->v[i].snap != NULL) {
+			snap_count_written(l->v[i].snap);
+		}
 	}
 	return 0;
 }

@@ -73,6 +73,7 @@ take(struct pool_ds *ds, struct sums *sums, uint64_t txg)
 	    .own = own - pending,
 	    .snapshots = snapshots,
 	    .pending = pending,
+	    .written = MIN(chain_written(ds), fig.referenced),
 	    .children = fig.children,
 	    .live = fig.live,
 	};
@@ -158,6 +159,7 @@ figures_info(struct pool_ds *ds, struct pool_ds_info *out)
 	out->reserved_bytes = space_data_bytes(p, f->refslack);
 	out->used_bytes =
 	    out->own_bytes + out->snapshots_bytes + out->children_bytes + out->reserved_bytes;
+	out->written_bytes = space_data_bytes(p, f->written);
 	out->pending_bytes = space_data_bytes(p, f->pending);
 	out->available_bytes = space_data_bytes(p, free_for(ds, &info, info.reserve_sectors));
 	out->size_bytes =

@@ -386,6 +386,7 @@ struct pool_ds_info {
 	uint64_t snapshots_bytes;      /* only its snapshots refer to it: comes back when all of them go */
 	uint64_t children_bytes;       /* used of the datasets below */
 	uint64_t reserved_bytes;       /* of used: what its refreservation still lacks */
+	uint64_t written_bytes;        /* of referenced, what came after its newest snapshot (its origin, everything) */
 	uint64_t pending_bytes;        /* its own that was removed and is being freed; not in used */
 	uint64_t available_bytes;      /* what one may still write */
 	uint64_t free_bytes;           /* available, and what the reserve holds back for the moment */
@@ -412,6 +413,7 @@ struct pool_snap_info {
 	char name[DATASET_NAME_MAX + 1]; /* behind the @ */
 	uint64_t guid, create_txg, create_time;
 	uint64_t referenced_bytes, logical_bytes;
+	uint64_t written_bytes;          /* of referenced, what came after the snapshot before it (a clone's origin, everything) */
 	uint64_t unique_bytes;           /* what destroying it alone gives back; only when asked for, else 0 */
 	uint32_t holds, clones;
 };

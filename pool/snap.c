@@ -286,6 +286,42 @@ chain_recount(struct pool_ds *ds)
 	atomic_store(&ds->dead_young, deads_young(&ds->dead));
 }
 
+/* By what referenced, with its root block, and the deadlist say (check_snap.c). Roots aren't told.
+ */
+static uint64_t
+born_after(
+    const struct snap *prev, uint64_t referenced, const struct deads *dead, uint64_t young_root)
+{
+	uint64_t more = referenced + deads_sectors(dead);
+	uint64_t less = (prev != NULL ? prev->referenced : 0) + young_root;
+
+	return more - MIN(more, less);
+}
+
+void
+snap_count_written(struct snap *s)
+{
+	const struct pool_ds *head = s->head;
+	uint32_t at = chain_index(s);
+	const struct snap *prev = at > 0 ? head->snaps[at - 1] : head->origin;
+	bool young = prev == NULL || bp_birth(&s->root) > prev->create_txg;
+
+	s->written = born_after(prev, s->referenced, &s->dead, young ? bp_sectors(&s->root) : 0);
+}
+
+uint64_t
+chain_written(const struct pool_ds *ds)
+{
+	const struct pool_ds *chain = chain_owner(ds);
+	const struct snap *prev =
+	    chain->snap_count > 0 ? chain->snaps[chain->snap_count - 1] : chain->origin;
+	uint64_t root = atomic_load(&ds->root_sectors);
+	bool young = prev == NULL || bp_birth(&ds->root) > prev->create_txg;
+
+	return born_after(
+	    prev, atomic_load(&ds->used_sectors) + root, &chain->dead, young ? root : 0);
+}
+
 /* ---- looking up ---- */
 
 const struct pool_ds *

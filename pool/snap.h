@@ -50,6 +50,10 @@ void chain_touch(struct pool_ds *ds); /* its list has changed */
 uint64_t chain_key(const struct pool_ds *ds, uint64_t birth);
 /* The sums of its snapshots' deadlists. */
 void chain_recount(struct pool_ds *ds);
+/* What of s was born after the snapshot before it, or its origin, is counted anew. The syncing fiber, under datasets.lock. */
+void snap_count_written(struct snap *s);
+/* The same of ds as it is now. */
+uint64_t chain_written(const struct pool_ds *ds);
 /* Who has the chain that belongs to head: before a rollback's txg that is still the one it replaces. Under datasets.lock. */
 const struct pool_ds *chain_owner(const struct pool_ds *head);
 /* Under datasets.lock. name: behind the @. Not those that are dying. */

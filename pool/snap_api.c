@@ -483,6 +483,7 @@ info_fill(struct pool *p, const struct snap *s, struct pool_snap_info *out)
 	out->create_txg = s->create_txg;
 	out->create_time = s->create_time;
 	out->referenced_bytes = space_data_bytes(p, s->referenced - bp_sectors(&s->root));
+	out->written_bytes = space_data_bytes(p, s->written);
 	out->logical_bytes = s->data_bytes;
 	out->holds = s->holds;
 	out->clones = s->clones;

@@ -202,6 +202,7 @@ snap_bury(struct pool *p, struct pool_tx *tx, struct snap *s)
 	mutex_lock(&p->datasets->lock);
 	chain_remove(s);
 	if (next != NULL) {
+		snap_count_written(next);
 		snap_dirty(p, next);
 	} else {
 		head->prev_snap_txg = before;
@@ -422,6 +423,7 @@ create_one(struct pool *p, struct pool_tx *tx, struct snap_item *item)
 	s->dead = ds->dead;
 	ds->dead = (struct deads){.loaded = true};
 	chain_append(ds, s);
+	snap_count_written(s);
 	ds->prev_snap_txg = tx->txg;
 	atomic_store(&ds->pending_sectors, 0); /* what is cut off isn't freed any more */
 	atomic_fetch_add(&ds->snaps_dead_young, deads_young(&s->dead));

@@ -250,6 +250,80 @@ space_main(void *arg UNUSED)
 	end(p);
 }
 
+static uint64_t
+written_of(struct pool *p, const char *name)
+{
+	struct pool_snap_info s;
+
+	if (strchr(name, '@') == NULL) {
+		return info_of(p, name)->written_bytes;
+	}
+	must(pool_snap_get(p, name, 0, &s));
+	UNIT_CHECK(s.written_bytes <= s.referenced_bytes);
+	return s.written_bytes;
+}
+
+/* Within what the tree above takes. */
+static bool
+is_about(uint64_t bytes, uint64_t least)
+{
+	return bytes >= least && bytes <= least + least / 8 + (200u << 10);
+}
+
+static struct pool *
+again(struct pool *p)
+{
+	struct pool_import_spec spec = {0};
+	struct pool_import_result result;
+
+	leave(p);
+	must(take(&spec, NULL, &p, &result));
+	return p;
+}
+
+/* What came since, whoever else went meanwhile; the same after an import. */
+static void
+written_main(void *arg UNUSED)
+{
+	struct pool *p = begin();
+	const char *a = "tank@a";
+	struct pool_ds *clone;
+	struct pool_snap_info s;
+	uint64_t was;
+	uint32_t bad;
+
+	must(write_file(p, 1 << 20, 1));
+	settle(p);
+	UNIT_CHECK(written_of(p, "tank") == info_of(p, "tank")->referenced_bytes);
+	must(create(p, "tank@a"));
+	UNIT_CHECK(is_about(written_of(p, "tank@a"), 1 << 20));
+	UNIT_CHECK(written_of(p, "tank") == 0);
+	must(create(p, "tank@same"));
+	UNIT_CHECK(written_of(p, "tank@same") == 0);
+	must(write_file(p, 2 << 20, 2));
+	must(remove_file(p, 0));
+	settle(p);
+	UNIT_CHECK(is_about(written_of(p, "tank"), 2 << 20));
+	must(create(p, "tank@b"));
+	UNIT_CHECK(is_about(written_of(p, "tank@b"), 2 << 20) && written_of(p, "tank") == 0);
+	must(pool_ds_clone(p, "tank@b", "tank/clone", &clone));
+	pool_ds_close(clone);
+	settle(p);
+	UNIT_CHECK(written_of(p, "tank/clone") < 100u << 10);
+	was = written_of(p, "tank@b");
+	p = again(p);
+	UNIT_CHECK(written_of(p, "tank@b") == was && written_of(p, "tank@same") == 0);
+	/* without those before it everything of it came since */
+	must(pool_snap_destroy(p, &a, 1, &bad));
+	UNIT_CHECK(is_about(written_of(p, "tank@same"), 1 << 20));
+	UNIT_CHECK(written_of(p, "tank@b") == was);
+	a = "tank@same";
+	must(pool_snap_destroy(p, &a, 1, &bad));
+	must(pool_snap_get(p, "tank@b", 0, &s));
+	UNIT_CHECK(s.written_bytes == s.referenced_bytes);
+	end(p);
+}
+
 /* ---- roles ---- */
 
 static int
@@ -411,6 +485,12 @@ test_space(void)
 }
 
 static void
+test_written(void)
+{
+	run(written_main, 1);
+}
+
+static void
 test_roles(void)
 {
 	run(roles_main, 1);
@@ -437,6 +517,7 @@ static const struct unit_test tests[] = {
     {"hidden ones", test_hidden},
     {"handles", test_handles},
     {"what comes back", test_space},
+    {"what came since", test_written},
     {"clones, promotion, rollback", test_roles},
     {"a pool from before", test_upgrade},
     {"destroyed while it is being freed", test_destroyed},
