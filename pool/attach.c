@@ -271,7 +271,7 @@ labels_erase(struct pool *p, struct kb_drive *kb, uint64_t region_bytes)
 }
 
 /* A drive that is no member any more may be used for something else once the ring doesn't write to
- * it. Under no lock; kb is one of the retired. */
+ * it. Under no lock; kb is retired here. */
 void
 drive_give_free(struct pool *p, struct kb_drive *kb)
 {
@@ -281,12 +281,14 @@ drive_give_free(struct pool *p, struct kb_drive *kb)
 	side = log_is_side(p, kb);
 	mutex_unlock(&p->config_lock);
 	if (side && logdev_renew(p) != 0) {
-		return; /* it stays claimed until the pool is exported */
+		log_warn("log_not_renewed pool=%s", p->name);
 	}
 	mutex_lock(&p->config_lock);
+	/* else it stays claimed until it is closed */
 	if (!log_is_side(p, kb) && kb_late_writes(kb) == 0) {
 		kb_unclaim(kb);
 	}
+	vdev_retire(&p->v, kb);
 	mutex_unlock(&p->config_lock);
 }
 
@@ -309,7 +311,6 @@ drive_dismiss(struct pool *p, const struct vdev_drive *gone, bool durable)
 	if (durable && !kb_is_gone(kb)) {
 		labels_erase(p, kb, gone->region_bytes);
 	}
-	vdev_retire(&p->v, kb);
 	return kb;
 }
 

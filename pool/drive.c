@@ -49,7 +49,7 @@ drive_let_go(struct pool *p, struct vdev_drive *m)
 		}
 		raidz_group_quiesce(p->v.sets[m->set_index].rg);
 	}
-	/* the in-pool ring may have it as a side until its epoch ends: closed with the pool */
+	/* the in-pool ring may have it as a side until its epoch ends */
 	if (old != NULL) {
 		/* nobody else may have it while the ring writes to it */
 		if (kb_is_gone(old) || !log_is_side(p, old)) {

@@ -13,10 +13,12 @@ void drive_let_go(struct pool *p, struct vdev_drive *m) MAY_PARK;
 /* d: new to the pool, there, lacking everything. Its place is the caller's. Under config_lock. */
 void drive_blank(struct pool *p, struct vdev_drive *d, struct kb_drive *kb, const struct guid *guid);
 /* What becomes of a drive that is no member any more (a copy of its entry; durable: nobody finds it as one): a spare again, or its labels are
- * erased. Its descriptor, retired, for drive_give_free; NULL. Under config_lock. */
+ * erased. Its descriptor, for drive_give_free, which has to follow; NULL. Under config_lock. */
 struct kb_drive *drive_dismiss(struct pool *p, const struct vdev_drive *gone, bool durable) MAY_PARK;
 /* It may be used for something else, once the ring doesn't write to it. Under no lock. */
 void drive_give_free(struct pool *p, struct kb_drive *kb) MAY_PARK;
+/* Closes descriptors that were retired and that nobody uses any more. On the heartbeat's fiber. */
+void retired_look(struct pool *p) MAY_PARK;
 /* GPT, and nothing where labels are. */
 int drive_wipe(struct kb_drive *d, const struct guid *guid, uint64_t region_bytes) WARN_UNUSED MAY_PARK;
 

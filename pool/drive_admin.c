@@ -169,7 +169,7 @@ struct look {
 };
 
 /* One sector of every member at once. The drives stay open though they be exchanged meanwhile
- * (vdev_retire). */
+ * (retire.c), as long as looking says so. */
 static uint32_t
 look_at_all(struct pool *p, struct look *looks)
 {
@@ -177,6 +177,7 @@ look_at_all(struct pool *p, struct look *looks)
 	uint32_t count = 0;
 
 	mutex_lock(&p->config_lock);
+	atomic_fetch_add(&p->looking, 1);
 	for (uint32_t i = 0; i < p->v.drive_count; i++) {
 		const struct vdev_drive *d = &p->v.drives[i];
 
@@ -198,6 +199,7 @@ look_at_all(struct pool *p, struct look *looks)
 		kb_submit(looks[i].kb, &looks[i].io, &g, 0);
 	}
 	kb_group_wait(&g);
+	atomic_fetch_sub(&p->looking, 1);
 	for (uint32_t i = 0; i < count; i++) {
 		iobuf_unref(looks[i].buf);
 	}

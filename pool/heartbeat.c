@@ -5,6 +5,7 @@
  * by another host looks twice, HEARTBEAT_WAIT_NS apart, and refuses when something has moved.
  */
 #include "pool/heartbeat.h"
+#include "pool/drive.h"
 #include "pool/health.h"
 #include "pool/logdev.h"
 #include "pool/pool_int.h"
@@ -64,6 +65,7 @@ heartbeat_main(void *arg)
 		pool_drives_look(h->p);
 		spare_look(h->p);
 		logdev_look(h->p);
+		retired_look(h->p);
 	}
 	wg_done(&h->done);
 }

@@ -181,18 +181,32 @@ side_lost(void *arg, unsigned side)
 	return err;
 }
 
-bool
-log_is_side(const struct pool *p, const struct kb_drive *kb)
+static bool
+has_side(const struct log_sides *sides, const struct kb_drive *kb)
 {
-	const struct log_sides *sides =
-	    p->log != NULL ? __atomic_load_n(&p->log->sides, __ATOMIC_ACQUIRE) : NULL;
-
 	for (uint32_t i = 0; sides != NULL && i < sides->cfg.side_count; i++) {
 		if (sides->cfg.sides[i].drive == kb) {
 			return true;
 		}
 	}
 	return false;
+}
+
+bool
+log_is_side(const struct pool *p, const struct kb_drive *kb)
+{
+	return p->log != NULL && has_side(__atomic_load_n(&p->log->sides, __ATOMIC_ACQUIRE), kb);
+}
+
+bool
+log_knows(const struct pool *p, const struct kb_drive *kb)
+{
+	bool known = log_is_side(p, kb);
+
+	for (uint32_t i = 0; p->log != NULL && i < atomic_load(&p->log->retired_count); i++) {
+		known = known || has_side(p->log->retired_sides[i], kb);
+	}
+	return known;
 }
 
 uint32_t
@@ -281,8 +295,10 @@ log_ring_start(struct pool *p, uint64_t from_txg)
 	}
 	if (old != NULL) {
 		s->retired_sides[s->retired_count] = s->sides;
-		s->retired[s->retired_count++] = old;
-		s->sides = NULL;
+		s->retired[s->retired_count] = old;
+		/* in this order: log_knows must find it in one of the two */
+		atomic_fetch_add(&s->retired_count, 1);
+		__atomic_store_n(&s->sides, NULL, __ATOMIC_RELEASE);
 	}
 	if (to_pool || ring_make(s, false, &ring) != 0) {
 		if (ring_make(s, true, &ring) != 0) {

@@ -58,6 +58,7 @@ struct pool {
 	atomic_int txg_err;        /* why a txg could not be written, drives aside; 0 = it could */
 	struct unflushed *unflushed;
 	atomic_bool drive_returned; /* one that may have lost what was not flushed */
+	atomic_uint looking;       /* fibers in pool_drives_look, which use descriptors without config_lock */
 	atomic_bool config_dirty;  /* membership changed: labels go out with the next commit */
 	atomic_ullong data_errors;
 	atomic_ullong gangs;       /* blocks written in pieces since it was taken up */

@@ -21,7 +21,7 @@ struct pool_log_state {
 	atomic_ullong on_txg;           /* transactions from this txg on use it; UINT64_MAX: none yet */
 	atomic_bool failed;             /* ring has failed; the syncing fiber makes another */
 	struct ilog *retired[LOG_RINGS_MAX]; /* former ones: somebody may still look at them */
-	uint32_t retired_count;
+	atomic_uint retired_count;
 	uint32_t failures;              /* rings that have failed */
 	atomic_bool moving;             /* logdev.c wants another ring, though this one is well */
 	bool to_drives;                 /* where to */
@@ -63,6 +63,8 @@ void log_note_failed(struct pool *p);
 bool log_ring_is_current(const struct pool_log_state *s, const struct ilog *ring);
 /* Does the ring in use write to this drive? config_lock held. */
 bool log_is_side(const struct pool *p, const struct kb_drive *kb);
+/* Does any ring of this life of the pool know the drive, in use or not? */
+bool log_knows(const struct pool *p, const struct kb_drive *kb);
 /* In-pool ring: sides that an import could still replay if that drive were gone; UINT32_MAX: the ring isn't in the pool. config_lock held. */
 uint32_t log_sides_without(struct pool *p, const struct vdev_drive *gone);
 uint32_t log_sides_wanted(const struct pool *p); /* of the in-pool ring, when all is well */

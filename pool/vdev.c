@@ -31,7 +31,7 @@ vdev_free(struct vdevs *v, bool close_drives)
 		}
 	}
 	for (uint32_t i = 0; i < v->retired_count; i++) {
-		kb_close(v->retired[i]);
+		kb_close(v->retired[i].kb);
 	}
 	mem_free(v->retired);
 	mem_free(v->sets);
@@ -43,14 +43,14 @@ vdev_free(struct vdevs *v, bool close_drives)
 void
 vdev_retire(struct vdevs *v, struct kb_drive *kb)
 {
-	struct kb_drive **grown;
+	struct vdev_retired *grown;
 
 	while ((grown = mem_realloc(
-		    v->retired, (v->retired_count + 1) * sizeof(struct kb_drive *))) == NULL) {
+		    v->retired, (v->retired_count + 1) * sizeof(struct vdev_retired))) == NULL) {
 		fiber_sleep(NSEC_PER_MSEC);
 	}
 	v->retired = grown;
-	v->retired[v->retired_count++] = kb;
+	v->retired[v->retired_count++] = (struct vdev_retired){kb, rt_now_ns()};
 }
 
 /* ---- groups ---- */

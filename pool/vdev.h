@@ -47,12 +47,16 @@ struct vdev_set {
 	uint64_t segment_sectors, segment_count;
 	atomic_uint shape; /* changes when columns get other numbers */
 };
+struct vdev_retired {
+	struct kb_drive *kb;
+	uint64_t since_ns;
+};
 struct vdevs {
 	struct vdev_set *sets;
 	uint32_t set_count;
 	struct vdev_drive *drives; /* all roles; room for VDEV_DRIVES_MAX, so that nothing ever moves. role 0: an entry that was given up */
 	uint32_t drive_count;      /* entries, those given up counted */
-	struct kb_drive **retired; /* descriptors of drives that returned or were replaced */
+	struct vdev_retired *retired; /* descriptors of drives that returned or were replaced; retire.c */
 	uint32_t retired_count;
 	struct guid pool_guid, log_guid, ring_guid;
 	uint64_t config_txg, create_time, ring_bytes, log_bytes;
@@ -124,7 +128,7 @@ int uber_decode(const void *slot, uint64_t own_offset, const struct guid *pool_g
 void vdev_drive_out(struct vdevs *v, struct vdev_drive *d, enum drive_state state, uint64_t dirty_from_txg);
 /* The drive is there again: online, but stale as long as it has a dirty range, which ends with dirty_to_txg. */
 void vdev_drive_back(struct vdevs *v, struct vdev_drive *d, uint64_t dirty_to_txg);
-/* A descriptor that nothing but the log may still use: closed by vdev_free. */
+/* A descriptor that only somebody who is at it already, or a ring of the log, may still use: retire.c closes it. Under config_lock. */
 void vdev_retire(struct vdevs *v, struct kb_drive *kb) MAY_PARK;
 /* The drive has caught up with everything. */
 void vdev_drive_clean(struct vdevs *v, struct vdev_drive *d);

@@ -288,7 +288,7 @@ leave(struct pool *p)
 			}
 		}
 		for (uint32_t k = 0; k < p->v.retired_count; k++) {
-			rig.drives[i] = p->v.retired[k] == rig.drives[i] ? NULL : rig.drives[i];
+			rig.drives[i] = p->v.retired[k].kb == rig.drives[i] ? NULL : rig.drives[i];
 		}
 	}
 	err = pool_export(p);
