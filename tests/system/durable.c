@@ -1,10 +1,11 @@
 /*
  * durable.c - see durable.h, and usage below.
  *
- * run: works until the time has passed (exit 0) or the server has gone (exit 3); an answer that is
- * an error is a failure (exit 1). check: the last line is "durable: N acknowledged of N begun,
- * LOST 0, WRONG 0"; exit 1 unless both are 0. always: the share has sync=always, so that UNSTABLE
- * data is durable too. tamper: changes something of worker 0 that the next check has to notice.
+ * run: works until the time has passed or SIGTERM comes to its process group (exit 0) or the server
+ * has gone (exit 3); an answer that is an error is a failure (exit 1). check: the last line is
+ * "durable: N acknowledged of N begun, LOST 0, WRONG 0"; exit 1 unless both are 0. always: the
+ * share has sync=always, so that UNSTABLE data is durable too. tamper: changes something of worker
+ * 0 that the next check has to notice.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -20,6 +21,14 @@ static const char usage[] = "usage: durable URL run JOURNAL DIR WORKERS SEED SEC
 			    "       durable URL check JOURNAL DIR WORKERS [always]\n"
 			    "       durable URL tamper JOURNAL DIR KIND\n"
 			    "       durable - kinds";
+
+static volatile sig_atomic_t ended;
+
+static void
+end_soon(int signal UNUSED)
+{
+	ended = 1;
+}
 
 struct worker {
 	struct nfs_context *nfs;
@@ -236,8 +245,9 @@ work(const char *url, const char *journal, const char *dir, unsigned number, uin
 			end_worker(&w, err, "open");
 		}
 		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) / 1e9 <
-		 seconds);
+	} while (!ended &&
+		 (double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) / 1e9 <
+		     seconds);
 	_exit(EXIT_SUCCESS);
 }
 
@@ -246,6 +256,9 @@ run(char **argv)
 {
 	unsigned workers = (unsigned)strtoul(argv[5], NULL, 10);
 	int worst = EXIT_SUCCESS;
+	/* a call that waits goes on: the one under way is to have its answer */
+	(void)sigaction(
+	    SIGTERM, &(struct sigaction){.sa_handler = end_soon, .sa_flags = SA_RESTART}, NULL);
 	for (unsigned i = 0; i < workers; i++) {
 		if (fork() == 0) {
 			work(argv[1], argv[3], argv[4], i, strtoull(argv[6], NULL, 10),
