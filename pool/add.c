@@ -132,12 +132,33 @@ free_entries(const struct vdevs *v)
 	return count;
 }
 
-/* The sets are members when this is 0. Under config_lock. */
+/* Groups for all of them, which nobody knows yet. */
+static int
+groups_open(struct vdevs *v, const struct pool_add_spec *spec, const struct vdevs *planned)
+{
+	uint32_t first = v->set_count, made = 0;
+	int err = 0;
+
+	while (err == 0 && made < spec->set_count) {
+		v->sets[first + made] = planned->sets[first + made];
+		err = vdev_open_set(v, first + made);
+		made += err == 0;
+	}
+	while (err != 0 && made > 0) {
+		made--;
+		raidz_group_destroy(v->sets[first + made].rg);
+		v->sets[first + made].rg = NULL;
+	}
+	return err;
+}
+
+/* The sets are members when this is 0, or none of them. Under config_lock. */
 static int
 join(struct pool *p, const struct pool_add_spec *spec, const struct vdevs *planned)
 {
 	struct vdevs *v = &p->v;
 	uint32_t drives = 0;
+	int err;
 
 	for (uint32_t i = 0; i < spec->set_count; i++) {
 		drives += spec->sets[i].width;
@@ -145,17 +166,13 @@ join(struct pool *p, const struct pool_add_spec *spec, const struct vdevs *plann
 	if (drives > free_entries(v)) {
 		return -ENOSPC;
 	}
+	err = groups_open(v, spec, planned);
+	if (err != 0) {
+		return err;
+	}
 	for (uint32_t i = 0; i < spec->set_count; i++) {
 		uint32_t index = v->set_count;
-		int err;
 
-		v->sets[index] = planned->sets[index];
-		err = vdev_open_set(v, index);
-		if (err != 0) {
-			/* what has joined before is in use; the caller's drives of this one aren't
-			 */
-			return err;
-		}
 		for (uint32_t k = 0; k < spec->sets[i].width; k++) {
 			bool made = vdev_layout_drive(
 			    v, spec->sets[i].drives[k], DRIVE_ROLE_DATA, index, k);

@@ -64,18 +64,44 @@ is_free(struct pool *p, const struct vdev_drive *spare, bool ours_only)
 	       (!ours_only && guid_is_zero(&have.pool_guid));
 }
 
+/* Labels 0, 2, 1, 3, but first those that can't be read: with every other order power cuts, one
+ * after the other, could tear all. So one is torn at most. */
+static void
+claim_order(const struct vdev_drive *spare, unsigned order[LABEL_COUNT])
+{
+	bool valid[LABEL_COUNT] = {false};
+	unsigned n = 0;
+	struct probe pr;
+
+	if (probe_drive(spare->kb, &pr) == 0) {
+		memcpy(valid, pr.valid, sizeof(valid));
+		probe_free(&pr);
+	}
+	for (unsigned turn = 0; turn < 2; turn++) {
+		for (unsigned i = 0; i < LABEL_COUNT; i++) {
+			unsigned index = i * 2 % LABEL_COUNT + i / 2;
+
+			if (valid[index] == (turn == 1)) {
+				order[n++] = index;
+			}
+		}
+	}
+}
+
 /* owner: our guid, or zero to give it back. */
 static int
 claim_write(struct pool *p, const struct vdev_drive *spare, const struct guid *owner)
 {
+	unsigned order[LABEL_COUNT];
 	struct iobuf *buf;
 	int err = iobuf_alloc(SECTOR_BYTES, ARENA_REPAIR, &buf);
 
 	if (err != 0) {
 		return err;
 	}
+	claim_order(spare, order);
 	for (unsigned i = 0; err == 0 && i < LABEL_COUNT; i++) {
-		unsigned index = i * 2 % LABEL_COUNT + i / 2; /* 0, 2, 1, 3 */
+		unsigned index = order[i];
 		struct label_header *h = (struct label_header *)(void *)buf->data;
 
 		label_encode(&p->v, spare, index, p->v.config_txg, 0, buf->data);

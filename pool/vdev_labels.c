@@ -36,10 +36,14 @@ vdev_next_config(const struct vdevs *v)
 	return MAX(MAX(v->config_txg, v->committed_txg), used) + 1;
 }
 
+/* A spare gets its label when the pool is made; from then on it may be another pool's member at any
+ * time (spare.c). */
 static bool
-takes_labels(const struct vdev_drive *d)
+takes_labels(const struct vdevs *v, const struct vdev_drive *d)
 {
-	return d->kb != NULL && d->state == DRIVE_STATE_ONLINE;
+	return d->kb != NULL && d->state == DRIVE_STATE_ONLINE &&
+	       (d->role != DRIVE_ROLE_SPARE || v->config_txg == 0 ||
+		   DELIBERATE_BUG("pool-labels-to-spares"));
 }
 
 static int
@@ -189,7 +193,7 @@ write_turn(struct vdevs *v, uint64_t config_txg, struct pass_item *items, bool *
 	}
 	memset(items, 0, v->drive_count * sizeof(*items));
 	for (uint32_t i = 0; i < v->drive_count; i++) {
-		if (takes_labels(&v->drives[i])) {
+		if (takes_labels(v, &v->drives[i])) {
 			items[count++].d = &v->drives[i];
 		}
 	}

@@ -5,6 +5,7 @@
  * the end.
  */
 #include "pool/space_int.h"
+#include "pool/pool_log.h"
 #include "tests/unit/pool_files.h"
 
 /* As a hot-plug event would: the medium is back and is opened anew. */
@@ -482,8 +483,9 @@ took_spare(const struct pool *p)
 /* Two pools share a spare and lose a drive each at the same moment: one of them gets it, and is
  * whole again. */
 static void
-run_spares(void *arg UNUSED)
+run_spares(void *arg)
 {
+	bool *hit = arg; /* out: the labels of the winner's new member */
 	struct kb_drive *again;
 	struct pool *p[2];
 	unsigned winner;
@@ -510,6 +512,19 @@ run_spares(void *arg UNUSED)
 	UNIT_CHECK(vdev_lacking(&p[!winner]->v, 0) == 1);
 	check_files(p[1]);
 	check_pool(p[winner]);
+	/* the other one's configurations don't touch what is a member there */
+	{
+		struct pool_label_info info;
+
+		for (unsigned i = 0; i < 2; i++) {
+			mutex_lock(&p[!winner]->config_lock);
+			err = log_membership_write(p[!winner]);
+			mutex_unlock(&p[!winner]->config_lock);
+			UNIT_CHECK(err == 0);
+		}
+		err = pool_label_probe(rig.drives[6], &info);
+		*hit = *hit || err != 0 || info.role != DRIVE_ROLE_DATA;
+	}
 	for (unsigned i = 0; i < 2; i++) {
 		err = pool_export(p[i]);
 		UNIT_CHECK(err == 0);
@@ -517,17 +532,85 @@ run_spares(void *arg UNUSED)
 	memset(rig.drives, 0, sizeof(rig.drives));
 }
 
+/* Power cuts have left one label of a spare: it is written when others are whole again. */
+static struct {
+	uint64_t off[LABEL_COUNT];
+	uint8_t first[SECTOR_BYTES]; /* label 0 as it was */
+	uint8_t torn[LABEL_COUNT][SECTOR_BYTES];
+	bool bare; /* out: for a moment no label was sure */
+} spare_labels;
+
+static bool
+look_at_spare(void *arg)
+{
+	struct kb_sim_medium *m = arg;
+	static uint8_t now[SECTOR_BYTES];
+	unsigned torn = 0;
+
+	for (unsigned k = 1; k < LABEL_COUNT; k++) {
+		kb_sim_peek(m, spare_labels.off[k], now, sizeof(now));
+		torn += memcmp(now, spare_labels.torn[k], sizeof(now)) == 0;
+	}
+	kb_sim_peek(m, spare_labels.off[0], now, sizeof(now));
+	spare_labels.bare =
+	    spare_labels.bare || (torn == 3 && memcmp(now, spare_labels.first, sizeof(now)) != 0);
+	return false;
+}
+
+static void
+run_spare_torn(void *arg UNUSED)
+{
+	struct pool *p;
+	int err;
+
+	rig_open(&rig);
+	p = make_with_spare("one", rig.drives, rig.drives[3]);
+	for (unsigned k = 0; k < LABEL_COUNT; k++) {
+		uint8_t *to = k == 0 ? spare_labels.first : spare_labels.torn[k];
+
+		spare_labels.off[k] = label_offset(kb_pool_bytes(kb_size(rig.drives[3])), k);
+		if (k > 0) {
+			kb_sim_rot_range(rig.media[3], spare_labels.off[k], SECTOR_BYTES, k);
+		}
+		kb_sim_peek(rig.media[3], spare_labels.off[k], to, SECTOR_BYTES);
+	}
+	kb_sim_vanish(rig.media[1]);
+	err = pool_sync(p);
+	UNIT_CHECK(err == 0);
+	kb_sim_before_write(look_at_spare, rig.media[3]);
+	fiber_sleep(60 * NSEC_PER_SEC);
+	kb_sim_before_write(NULL, NULL);
+	UNIT_CHECK(took_spare(p));
+	UNIT_CHECK(!spare_labels.bare);
+	kb_sim_return(rig.media[1]);
+	leave(p);
+	rig_close(&rig);
+}
+
 static void
 test_spares(void)
 {
 	uint64_t seed = unit_seed(5);
+	bool hit = false;
 
 	for (unsigned i = 0; i < 8; i++) {
 		rng = (seed + i) * 2 + 1;
 		rig_make(&rig, 7, 128 * MIB);
-		in_sim(run_spares, NULL, seed + i);
+		in_sim(run_spares, &hit, seed + i);
 		rig_unmake(&rig);
 	}
+	CU_ASSERT(!hit);
+#ifdef AGATE_DEBUG
+	bug_set_deliberate("pool-labels-to-spares");
+	rig_make(&rig, 7, 128 * MIB);
+	in_sim(run_spares, &hit, seed);
+	rig_unmake(&rig);
+	bug_set_deliberate(NULL);
+	CU_ASSERT(hit);
+#endif
+	rig_make(&rig, 4, 128 * MIB);
+	in_sim(run_spare_torn, NULL, seed);
+	rig_unmake(&rig);
 }
 
 /* ---- by the administrator ---- */
@@ -665,6 +748,58 @@ run_add(void *arg UNUSED)
 	rig_close(&rig);
 }
 
+struct starved {
+	uint64_t at; /* the allocation that fails */
+	bool failed; /* out */
+};
+
+/* Two sets at once, and memory runs out at some point of it: both join or none. */
+static void
+run_add_starved(void *arg)
+{
+	struct starved *st = arg;
+	struct pool_set_spec sets[2] = {
+	    {RAIDZ_KIND_PARITY, 2, 6, rig.drives + 6}, {RAIDZ_KIND_PARITY, 2, 6, rig.drives + 12}};
+	struct pool_add_spec spec = {.sets = sets, .set_count = 2};
+	struct pool_plan plan;
+	struct pool *p;
+	char why[200];
+	int err;
+
+	rig_open(&rig);
+	p = make_pool(&two_parities, "tank");
+	mem_fail_at(st->at, false);
+	err = pool_add(p, &spec, &plan, why, sizeof(why));
+	mem_fail_at(0, false);
+	st->failed = err != 0;
+	UNIT_CHECK(p->v.set_count == (err == 0 ? 3u : 1u));
+	UNIT_CHECK(p->v.drive_count == (err == 0 ? 18u : 6u));
+	if (p->v.set_count != 2) {
+		fill_pool(p, 3, 1);
+		check_pool(p);
+		leave(p);
+		rig_close(&rig);
+	} else {
+		rt_sim_crash(); /* whose the drives are is anybody's guess */
+	}
+}
+
+/* How many allocations in a row there are that the add can't do without. */
+static unsigned
+add_starved(uint64_t seed)
+{
+	struct starved st = {.failed = true};
+
+	while (st.failed && st.at < 30) {
+		st.at++;
+		rng = seed * 2 + 1;
+		rig_make(&rig, 18, 128 * MIB);
+		in_sim(run_add_starved, &st, seed);
+		rig_unmake(&rig);
+	}
+	return (unsigned)st.at - 1;
+}
+
 static void
 cutter(void *arg UNUSED)
 {
@@ -752,6 +887,7 @@ test_add(void)
 		with += has;
 		rig_unmake(&rig);
 	}
+	CU_ASSERT(add_starved(seed) >= 3);
 	printf("%u of %u cuts with the set ", with, cuts);
 	CU_ASSERT(with > 0 && with < cuts);
 }
