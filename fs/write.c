@@ -63,7 +63,7 @@ write_data_init(struct write_data *w, struct iobuf *buf, bool waits)
 	if (err != 0 || w->len == 0) {
 		return err;
 	}
-	if (buf != NULL && w->iov_count == 1 && (!waits || w->len >= buf->cap_bytes / 4)) {
+	if (buf != NULL && w->iov_count == 1 && (!waits || w->len >= buf->cap_bytes / 2)) {
 		const uint8_t *base = w->iov[0].iov_base;
 		ASSERT(base >= buf->data && base + w->len <= buf->data + buf->cap_bytes);
 		w->buf = iobuf_ref(buf);

@@ -23,6 +23,7 @@
 #define FREQ_MAX 3u
 #define BUCKETS_MIN 64u
 #define GHOSTS_MIN 256u
+#define KEEP_PART 8u
 #define EVICT_SCAN_MAX 64u /* entries looked at in one turn of a shard */
 
 enum queue { QUEUE_SMALL, QUEUE_MAIN, QUEUES };
@@ -52,8 +53,9 @@ struct cache {
 	struct spin lock; /* users, next_owner */
 	uint32_t users;
 	uint64_t next_owner;
-	uint32_t shard_count; /* power of two */
-	atomic_uint hand;     /* shard that gives way next */
+	atomic_uint_least64_t keep_bytes; /* see cache_keep_bytes */
+	uint32_t shard_count;             /* power of two */
+	atomic_uint hand;                 /* shard that gives way next */
 	struct shard *shards;
 };
 
@@ -116,6 +118,23 @@ cache_free(struct cache *c)
 
 static uint64_t cache_reclaim(void *arg, uint64_t want_bytes);
 
+/* Under the lock: users has changed. */
+static void
+cache_share_out(struct cache *c)
+{
+	struct arena_info arena;
+
+	arena_get_info(&arena);
+	atomic_store(
+	    &c->keep_bytes, arena.budget_bytes[ARENA_CACHE] / KEEP_PART / MAX(c->users, 1u));
+}
+
+uint64_t
+cache_keep_bytes(struct cache *c)
+{
+	return atomic_load_explicit(&c->keep_bytes, memory_order_relaxed);
+}
+
 static struct cache *
 cache_make(void)
 {
@@ -161,6 +180,7 @@ cache_open(struct cache **out, uint64_t *out_owner)
 	}
 	spin_lock(&c->lock);
 	c->users++;
+	cache_share_out(c);
 	*out_owner = ++c->next_owner;
 	spin_unlock(&c->lock);
 	*out = c;
@@ -226,6 +246,7 @@ cache_close(struct cache *c, uint64_t owner)
 	}
 	spin_lock(&c->lock);
 	last = --c->users == 0;
+	cache_share_out(c);
 	spin_unlock(&c->lock);
 	if (last) {
 		arena_set_reclaim(NULL, NULL);

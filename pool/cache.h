@@ -34,6 +34,10 @@ void cache_put(struct cache *c, const struct cache_key *key, struct iobuf *buf);
 /* The block is free: it will not be asked for again. */
 void cache_drop(struct cache *c, const struct cache_key *key);
 
+/* How much of the cache's budget each pool may keep from eviction for each of two reasons (what isn't flushed; data of records that wait),
+ * since what isn't evictable must leave room for reads: an eighth, by the number of pools. */
+uint64_t cache_keep_bytes(struct cache *c);
+
 struct cache_info {
 	uint64_t hits, misses, entries, bytes;
 };

@@ -9,12 +9,17 @@
  * object and data. It ends in the ring, or is dropped when its txg and TXG_FALLBACK later ones have
  * landed: a COMMIT, or a stable record of its object, between these may have to be redone from a
  * root that lacks it. For the same reason what is in the ring is waited for there until then.
+ * All that wait together keep as much memory as cache_keep_bytes; beyond it a record goes into the
+ * ring at once, with those of its object before it: a client that never commits must not take the
+ * memory that the syncing fiber reads into.
  *
  * A change without a record (no ring, or more than was reserved) makes everything later on that
  * object wait for txgs, not for the ring, until it has landed: else the ring could acknowledge what
  * builds on it.
  */
 #include "pool/pool_log.h"
+
+#include "pool/cache.h"
 
 #define LOG_OBJS_MAX 8u
 #define LOG_SEGS_MAX 5u
@@ -123,9 +128,10 @@ record_append(struct ilog *ring, struct ilog_reservation *space, struct ilog_rec
 }
 
 static void
-deferred_free(struct deferred *d)
+deferred_free(struct pool_log_state *s, struct deferred *d)
 {
 	ilog_unreserve(d->ring, &d->space);
+	atomic_fetch_sub(&s->deferred_bytes, d->data != NULL ? d->data->cap_bytes : 0);
 	iobuf_unref(d->data);
 	mem_free(d);
 }
@@ -174,7 +180,7 @@ deferred_flush(struct pool_obj *o)
 		}
 		deferred_note(o, d, err == 0);
 		list_remove(&d->link);
-		deferred_free(d);
+		deferred_free(s, d);
 	}
 }
 
@@ -293,6 +299,16 @@ deferred_list(struct pool_obj *o, uint64_t txg)
 	spin_unlock(&s->lock);
 }
 
+/* d has joined them. */
+static bool
+deferred_are_many(struct pool *p, const struct deferred *d)
+{
+	uint64_t more = d->data != NULL ? d->data->cap_bytes : 0;
+	uint64_t before = atomic_fetch_add(&p->log->deferred_bytes, more);
+
+	return before + more > cache_keep_bytes(p->cache);
+}
+
 void
 pool_log_defer(struct pool_tx *tx, struct pool_obj *obj, const struct pool_log_rec *rec)
 {
@@ -326,6 +342,9 @@ pool_log_defer(struct pool_tx *tx, struct pool_obj *obj, const struct pool_log_r
 	tx->log_space.bytes -= cost;
 	list_push_back(&obj->deferred, &d->link);
 	deferred_list(obj, tx->txg);
+	if (deferred_are_many(tx->p, d) && !DELIBERATE_BUG("pool-defer-without-end")) {
+		deferred_flush(obj);
+	}
 	mutex_unlock(&obj->log_mu);
 }
 
@@ -340,7 +359,7 @@ deferred_drop_landed(struct pool_obj *o, uint64_t txg)
 			break;
 		}
 		list_remove(&d->link);
-		deferred_free(d);
+		deferred_free(o->ds->p->log, d);
 	}
 	mutex_unlock(&o->log_mu);
 }

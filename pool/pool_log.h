@@ -39,6 +39,7 @@ struct pool_log_state {
 	uint64_t floor, replayed;
 	atomic_ullong delivering;       /* seq of the record being redone */
 
+	atomic_ullong deferred_bytes;   /* memory behind the data of records that wait */
 	struct spin lock;
 	struct list deferred[DEFERRED_SLOTS]; /* pool_obj.deferred_link */
 };

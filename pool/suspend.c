@@ -17,7 +17,6 @@
 #include "pool/txg.h"
 
 #define RETRY_NS (200 * NSEC_PER_MSEC)
-#define HELD_BYTES_MIN (8 * MIB)
 
 struct held {
 	struct held *next;
@@ -27,7 +26,7 @@ struct held {
 struct unflushed {
 	struct spin lock;
 	struct held *head;
-	uint64_t bytes, bytes_max;
+	uint64_t bytes;
 	struct mutex flush_mu; /* one early flush at a time */
 };
 
@@ -85,15 +84,12 @@ int
 unflushed_open(struct pool *p)
 {
 	struct unflushed *u = mem_zalloc(sizeof(*u));
-	struct arena_info arena;
 
 	if (u == NULL) {
 		return -ENOMEM;
 	}
-	arena_get_info(&arena);
 	spin_init(&u->lock);
 	mutex_init(&u->flush_mu, RANK_POOL_CONFIG);
-	u->bytes_max = MAX(arena.budget_bytes[ARENA_CACHE] / 8, HELD_BYTES_MIN);
 	p->unflushed = u;
 	return 0;
 }
@@ -208,7 +204,7 @@ flush_early(struct pool *p)
 		bool changed = false;
 
 		mutex_lock(&p->config_lock);
-		if (u->bytes > u->bytes_max) {
+		if (u->bytes > cache_keep_bytes(p->cache)) {
 			err = unflushed_flush(p, &changed);
 		}
 		mutex_unlock(&p->config_lock);
@@ -222,6 +218,27 @@ flush_early(struct pool *p)
 	}
 }
 
+/* What was compressed lies in a buffer as large as it was before: it is kept in a smaller one where
+ * that saves half, since hundreds of them may be kept. */
+static void
+held_keep(struct held *h)
+{
+	struct extent *e = &h->e;
+	struct iobuf *small;
+
+	if (e->buf->use == ARENA_SYNC && e->len_bytes <= e->buf->cap_bytes / 2 &&
+	    iobuf_try_alloc(e->len_bytes, ARENA_CACHE, &small) == 0) {
+		memcpy(small->data, e->buf->data + e->off_bytes, e->len_bytes);
+		e->buf = small;
+		e->off_bytes = 0;
+		return;
+	}
+	(void)iobuf_ref(e->buf);
+	if (e->buf->use == ARENA_SYNC) {
+		iobuf_recount(e->buf, ARENA_CACHE); /* the reserve isn't for keeping */
+	}
+}
+
 int
 unflushed_add(struct pool *p, const struct extent *e)
 {
@@ -230,15 +247,12 @@ unflushed_add(struct pool *p, const struct extent *e)
 	bool full;
 
 	h->e = *e;
-	(void)iobuf_ref(e->buf);
-	if (e->buf->use == ARENA_SYNC) {
-		iobuf_recount(e->buf, ARENA_CACHE); /* the reserve isn't for keeping */
-	}
+	held_keep(h);
 	spin_lock(&u->lock);
 	h->next = u->head;
 	u->head = h;
-	u->bytes += e->len_bytes;
-	full = u->bytes > u->bytes_max || BUGGIFY("pool-flush-early");
+	u->bytes += h->e.buf->cap_bytes; /* not what of it is used: that is what memory it takes */
+	full = u->bytes > cache_keep_bytes(p->cache) || BUGGIFY("pool-flush-early");
 	spin_unlock(&u->lock);
 	return full ? flush_early(p) : 0;
 }

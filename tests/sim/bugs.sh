@@ -54,6 +54,7 @@ unit fs-suid-kept unit/fs_perm_test
 unit fs-sticky-ignored unit/fs_perm_test
 unit pool-config-number-reused unit/pool_label_test
 unit pool-defer-forgets-later unit/pool_txg_test
+unit pool-defer-without-end unit/pool_txg_test
 unit pool-clear-while-late unit/pool_drive_test late
 unit pool-read-unverified unit/pool_engine_test
 unit pool-replay-floor-ignored unit/pool_model_test

@@ -22,12 +22,14 @@ static const char usage[] = "usage: durable URL run JOURNAL DIR WORKERS SEED SEC
 			    "       durable URL tamper JOURNAL DIR KIND\n"
 			    "       durable - kinds";
 
-static volatile sig_atomic_t ended;
-
-static void
-end_soon(int signal UNUSED)
+/* SIGTERM is held back and looked for between calls: it would break the poll of the one under way.
+ */
+static bool
+is_asked_to_end(void)
 {
-	ended = 1;
+	sigset_t set;
+
+	return sigpending(&set) == 0 && sigismember(&set, SIGTERM) == 1;
 }
 
 struct worker {
@@ -245,7 +247,7 @@ work(const char *url, const char *journal, const char *dir, unsigned number, uin
 			end_worker(&w, err, "open");
 		}
 		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while (!ended &&
+	} while (!is_asked_to_end() &&
 		 (double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) / 1e9 <
 		     seconds);
 	_exit(EXIT_SUCCESS);
@@ -256,9 +258,11 @@ run(char **argv)
 {
 	unsigned workers = (unsigned)strtoul(argv[5], NULL, 10);
 	int worst = EXIT_SUCCESS;
-	/* a call that waits goes on: the one under way is to have its answer */
-	(void)sigaction(
-	    SIGTERM, &(struct sigaction){.sa_handler = end_soon, .sa_flags = SA_RESTART}, NULL);
+	sigset_t term;
+
+	(void)sigemptyset(&term);
+	(void)sigaddset(&term, SIGTERM);
+	(void)sigprocmask(SIG_BLOCK, &term, NULL);
 	for (unsigned i = 0; i < workers; i++) {
 		if (fork() == 0) {
 			work(argv[1], argv[3], argv[4], i, strtoull(argv[6], NULL, 10),

@@ -2,6 +2,7 @@
  * pool_txg_test.c - what a txg is charged with, when it is full, which one a commit waits for, and
  * the last one in a pool whose drives are gone.
  */
+#include "pool/cache.h"
 #include "pool/object.h"
 #include "pool/pool_log.h"
 #include "pool/txg.h"
@@ -215,6 +216,68 @@ test_commit(void)
 	on_rig(run_commit);
 }
 
+/* A change of obj whose record waits and keeps a buffer of 256 KiB for 4 KiB of data. */
+static void
+change_with_data(struct pool_obj *obj)
+{
+	struct pool_need need = {.dirty_bytes = 64 * KIB, .log_bytes = 4096, .log_records = 1};
+	struct pool_log_rec rec = {.type = 5,
+	    .object = pool_obj_number(obj),
+	    .generation = pool_obj_generation(obj),
+	    .data_len = 4096};
+	struct pool_tx *tx;
+	int err = iobuf_alloc(256 * KIB, ARENA_CACHE, &rec.data);
+
+	ASSERT(err == 0);
+	memset(rec.data->data, 1, rec.data_len);
+	err = pool_tx_begin(ds, &need, &tx);
+	ASSERT(err == 0 && tx->ring != NULL);
+	++*(uint8_t *)pool_obj_bonus_dirty(tx, obj);
+	pool_log_defer(tx, obj, &rec);
+	pool_tx_end(tx);
+	iobuf_unref(rec.data);
+}
+
+/* However much is written without a commit, records that wait leave the cache most of its memory.
+ */
+static void
+run_defer(void *arg UNUSED)
+{
+	struct pool_obj *objs[2];
+	uint64_t most = 0;
+	int err = 0;
+
+	pool_make();
+	objs[0] = file_make();
+	objs[1] = file_make();
+	for (unsigned i = 0; err == 0 && i < 2 * LOG_ROOTS; i++) {
+		err = pool_sync(pool);
+	}
+	ASSERT(err == 0);
+	for (unsigned i = 0; i < 80; i++) {
+		change_with_data(objs[i % 2]);
+		most = MAX(most, atomic_load(&pool->log->deferred_bytes));
+	}
+	CU_ASSERT(most > cache_keep_bytes(pool->cache) / 2); /* they do wait */
+	CU_ASSERT(most <= cache_keep_bytes(pool->cache) + 256 * KIB);
+	for (unsigned i = 0; i < 2; i++) {
+		err = pool_commit_object(objs[i]);
+		ASSERT(err == 0);
+		pool_obj_release(objs[i]);
+	}
+	CU_ASSERT_EQUAL(atomic_load(&pool->log->deferred_bytes), 0);
+	pool_ds_close(ds);
+	err = pool_export(pool);
+	ASSERT(err == 0);
+	memset(rig.drives, 0, sizeof(rig.drives));
+}
+
+static void
+test_defer(void)
+{
+	on_rig(run_defer);
+}
+
 /* ---- closed ---- */
 
 static int export_err;
@@ -256,6 +319,7 @@ static const struct unit_test tests[] = {
     {"when a txg is full", test_full},
     {"a block is charged with its size", test_charge},
     {"a commit waits for the last change, recorded or not", test_commit},
+    {"records that wait don't take all memory", test_defer},
     {"closing gives up on drives that went", test_close},
 };
 
