@@ -42,7 +42,7 @@ try pool-skip-flush 20
 try pool-uber-before-flush 20
 try pool-add-forgotten 60 --operator
 try pool-attach-clean 60 --operator
-try pool-commit-one-txg 60 --operator 5000
+try pool-commit-one-txg 200 --operator
 try pool-online-clean 60 --operator
 try pool-resilver-skips 60 --operator
 try pool-return-clean 60 --operator
